@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.devices.group import DeviceGroup
     from pytest_gpuperf.devices.protocol import Device
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
+    from pytest_gpuperf.session.rank_group import RankGroup
     from pytest_gpuperf.session.run_hooks import RunHooks
     from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -132,8 +133,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Parametrize `device` where it is not a slot, and `devices`; last: the suite's own values are known."""
-    if "devices" in metafunc.fixturenames:
+    """Parametrize `device`, `devices` and `ranks`; last: the suite's own values are known."""
+    if "devices" in metafunc.fixturenames or "ranks" in metafunc.fixturenames:
         from pytest_gpuperf.collection import sweeps
 
         sweeps.parametrize(metafunc)
@@ -255,6 +256,17 @@ def devices(request: pytest.FixtureRequest) -> DeviceGroup:
     from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
 
     return DevicePlaceholder("devices")  # type: ignore[return-value]  # replaced by the devices in the measured call
+
+
+@pytest.fixture
+def ranks(request: pytest.FixtureRequest) -> RankGroup:
+    """In a scaling test so many ranks of the launch as its marker says; in any other test this process."""
+    count = getattr(request, "param", None)
+    if count is None or request.config.stash[_IS_OFF]:
+        return _session(request.config).devices.ranks(count or 1, meet=False)
+    from pytest_gpuperf.session.device_placeholder import DevicePlaceholder
+
+    return DevicePlaceholder("ranks")  # type: ignore[return-value]  # replaced by the ranks in the measured call
 
 
 @pytest.fixture(scope="session")

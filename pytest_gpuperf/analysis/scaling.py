@@ -11,6 +11,8 @@ from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.record import Record
 from pytest_gpuperf.model.scaling import Scaling, ScalingCurve, ScalingPoint
 
+_NEARLY_ALWAYS = 0.8  # of the blocks: two equal ranks are each the slowest in half of them
+_MATTERS = 0.05  # of the fastest rank's time: a rank may always be slower by what nobody notices
 _GOOD = 0.95  # an efficiency that leaves nothing to explain
 _DRIFT = 0.01  # of a share: what 1 % between the times of two tests makes of it, which no range shows
 
@@ -116,7 +118,7 @@ def _curve(members: Sequence[tuple[Scaling, Record]]) -> ScalingCurve:
         required=next((scaling.required for scaling, _ in members if scaling.required), None),
         points=points,
         counts=last.counts,
-        diagnosis=tuple(_diagnoses(points, last.counts[0])),
+        diagnosis=(*_diagnoses(points, last.counts[0]), *_stragglers(last)),
     )
 
 
@@ -148,6 +150,20 @@ def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosi
             "it smaller"
         )
         yield Diagnosis(code="serial_part", sentence=sentence)
+
+
+def _stragglers(scaling: Scaling) -> Iterable[Diagnosis]:
+    """Yield which of the most ranks was slower than the others nearly each time, if one was."""
+    ranks = scaling.ranks
+    if ranks is None or ranks.slowest_share < _NEARLY_ALWAYS or ranks.slowest_excess < _MATTERS:
+        return
+    share, excess = 100 * ranks.slowest_share, 100 * ranks.slowest_excess
+    sentence = (
+        f"rank {ranks.slowest} of {ranks.ranks} was the slowest in {share:.0f} % of the blocks, by "
+        f"{excess:.0f} % of the fastest rank's time: all wait for it; give it less work, or look for what "
+        "its device or its processors do besides"
+    )
+    yield Diagnosis(code="straggler", sentence=sentence)
 
 
 def _share(value: float) -> str:

@@ -53,7 +53,8 @@ class ItemSpec(NamedTuple):
     variant is on the CPU here, and on a GPU where its library has one. `stand_in_taken`: why an item has no
     GPU, where the one that is emulated stands in for its variant's.
     An item without slots, calls_both and device cannot be measured. `size_group`: that
-    of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`.
+    of its offload threshold. `scaling`: the numbers of devices that it is compared on, in the slot `devices`,
+    or `ranks` where each of these is another process's.
     `problem`: what is wrong with its marker, for which it fails at its setup.
 
     A NamedTuple, because collection makes thousands of changed copies, and a dataclass copies more slowly.
@@ -85,6 +86,11 @@ class ItemSpec(NamedTuple):
     def has_device(self) -> bool:
         """Whether there is a device to measure on."""
         return bool(self.slots) or self.calls_both or self.device is not None
+
+    @property
+    def is_in_ranks(self) -> bool:
+        """Whether each of its devices is another rank's."""
+        return "ranks" in self.slots
 
     @property
     def accelerator(self) -> DeviceSpec | None:

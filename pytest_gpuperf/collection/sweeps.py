@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -27,7 +28,7 @@ from pytest_gpuperf.model.scaling import Scaling
 
 SCALING = "scaling"
 _THRESHOLD = "offload_threshold"
-_DEVICES = "devices"
+_GROUPS = ("devices", "ranks")  # of one process; of one for each device
 _CPU_ONLY = (
     "no variant of the test runs on a GPU, so no size can win; add the GPU variants, or remove the marker"
 )
@@ -36,15 +37,18 @@ _Members = dict[pytest.Function, SizeGroup]
 
 
 def parametrize(metafunc: pytest.Metafunc) -> None:
-    """Parametrize our `devices` over the numbers of devices of a valid scaling marker."""
+    """Parametrize our `devices` or `ranks` over the numbers of devices of a valid scaling marker."""
     marks = named(SCALING, metafunc.definition.iter_markers())
-    if not marks or not fixtures.takes(metafunc.definition, _DEVICES):
+    groups = _groups(metafunc.definition)
+    if not marks or len(groups) != 1:
         return  # `read_scaling` says what is wrong
     try:
         counts = scaling(*marks)[0].counts
     except ValueError:
         return
-    metafunc.parametrize(_DEVICES, counts, indirect=True, ids=map(_id, counts), scope="function")
+    (group,) = groups
+    ids = [f"{count}{group.removesuffix('s') if count == 1 else group}" for count in counts]
+    metafunc.parametrize(group, counts, indirect=True, ids=ids, scope="function")
 
 
 def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) -> list[pytest.Item]:
@@ -67,13 +71,14 @@ def read_scaling(items: Iterable[pytest.Function], *, has_foreign_marker: bool) 
                 continue
             refuse(item, f"@pytest.mark.{SCALING}: {error}")
         else:
-            key = swept_key(item, {_DEVICES})
+            slots = frozenset(_groups(item))
+            key = swept_key(item, slots)
             if key not in names:
-                names[key] = _new_name(item, {_DEVICES}, used)
+                names[key] = _new_name(item, slots, used)
             item.stash[SPEC] = ItemSpec(
                 nodeid=test_id(item),
                 demand=with_required_speedup(demand, its_own),
-                slots=frozenset((_DEVICES,)),
+                slots=slots,
                 scaling=replace(its_own, name=names[key]),
             )
         found.append(item)
@@ -143,8 +148,9 @@ def _refused(item: pytest.Item, error: ValueError) -> pytest.Item:
     return item
 
 
-def _id(count: int) -> str:
-    return f"{count}device{'' if count == 1 else 's'}"
+def _groups(item: Any) -> list[str]:
+    """Return which of our fixtures for several devices the test function takes."""
+    return [name for name in _GROUPS if fixtures.takes(item, name)]
 
 
 def _its_scaling(item: pytest.Function, marks: list[pytest.Mark]) -> tuple[Scaling, Demand]:
@@ -152,13 +158,20 @@ def _its_scaling(item: pytest.Function, marks: list[pytest.Mark]) -> tuple[Scali
     of_all, demand = scaling(*marks)
     if item.get_closest_marker("speedup") is not None:
         raise ValueError("the test has a speedup marker, too; write one test for each")
-    if not fixtures.takes(item, _DEVICES):
-        raise ValueError("the test must take the fixture `devices` of pytest-gpuperf, not one of its own")
+    groups = _groups(item)
+    if not groups:
+        raise ValueError(
+            "the test must take the fixture `devices` of pytest-gpuperf, not one of its own; or `ranks`, "
+            "with a process for each device, as torchrun starts them"
+        )
+    if len(groups) > 1:
+        raise ValueError("the test takes `devices` and `ranks`: one process drives all, or each has its own")
     if (reason := why_not_timeable(item)) is not None:
         raise ValueError(reason.replace("speedup test", "scaling test"))
-    if _DEVICES not in parameters(item):
+    (group,) = groups
+    if group not in parameters(item):
         raise ValueError("the marker was added after collection; add it where the test is defined")
-    return replace(of_all, count=parameters(item)[_DEVICES]), demand
+    return replace(of_all, count=parameters(item)[group]), demand
 
 
 def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pytest_gpuperf.devices.protocol import Observation, TimedDevice
 from pytest_gpuperf.model.demand import Kind
 from pytest_gpuperf.model.errors import Fault, GpuPerfError
+from pytest_gpuperf.model.scaling import RankBlocks
 
 
 class DeviceGroup(TimedDevice):
@@ -21,6 +22,10 @@ class DeviceGroup(TimedDevice):
 
     kind: Kind = "gpu"
     shares_processors = True
+    bytes_elsewhere = 0
+    """Those of inputs on devices that other processes drive."""
+    blocks: RankBlocks | None = None
+    """What timed blocks of several processes showed of these."""
 
     def __init__(self, devices: Sequence[TimedDevice]) -> None:
         self.all = tuple(devices)
@@ -123,6 +128,11 @@ class DeviceGroup(TimedDevice):
         return [
             number for number, device in enumerate(self.all) if not any(device.holds(each) for each in arrays)
         ]
+
+    def at_work(self, results: Iterable[Any]) -> set[int]:
+        """Return the numbers of the devices that worked in the last call, or have a part of its results."""
+        idle = self.idle(results)
+        return {number for number, worked in enumerate(self.worked) if worked or number not in idle}
 
     def on_first(self, arrays: Iterable[Any]) -> list[Any]:
         """Return what the first device holds of these arrays: its parts of them, or its copies."""

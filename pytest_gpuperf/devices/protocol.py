@@ -219,6 +219,11 @@ class TimedDevice(_Guarded, Single, Device):
     They are of arrays, numbers and text; None for what it does not know. It raises GpuPerfError for a value
     whose work has not been done; anything else that it raises says that it does not know the value.
     """
+    time_calls: Callable[..., tuple[float, Any]] | None = None
+    """`time_calls(call, calls, calls_wait=, empty_wait=)` times so many calls itself, in several processes.
+
+    It returns their seconds and the last result, as `timing.blocks.timed_calls` does for all other devices.
+    """
     pause: Callable[[float], None] | None = None
     """`pause(seconds)` lets so much time pass on a clock of the device's own."""
 

@@ -21,6 +21,7 @@ DiagnosisCode = Literal[
     "cache_resident",
     "communication_bound",
     "serial_part",
+    "straggler",
 ]
 
 

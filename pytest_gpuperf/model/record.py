@@ -45,6 +45,7 @@ ReasonCode = Literal[
     "no_gpu",
     "error_on_gpu",
     "too_few_gpus",
+    "too_few_ranks",
     "no_library",
     "call_too_long",
     "cpu_variant_skipped",

@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from pytest_gpuperf.model.launch import Launcher
 from pytest_gpuperf.model.measurement import Estimate, Measurement, Speedup
 from pytest_gpuperf.model.offload import Diagnosis
 from pytest_gpuperf.model.value import AtLeastOne, Positive, Seconds, Text, Value
@@ -9,6 +10,28 @@ from pytest_gpuperf.model.value import AtLeastOne, Positive, Seconds, Text, Valu
 Mode = Literal["strong", "weak"]
 """Strong: the problem stays the same. Weak: it grows with the number of devices."""
 MODES: tuple[Mode, ...] = ("strong", "weak")
+
+
+class RankBlocks(Value, frozen=True, kw_only=True):
+    """The timed blocks of a test that each rank of a launch ran on a device of its own; warm-up's, too.
+
+    The time of a block is that of the slowest rank. They begin at a moment that all have agreed on.
+    """
+
+    launcher: Launcher
+    """What started the ranks."""
+    ranks: AtLeastOne
+    """How many ranks ran the blocks."""
+    blocks: AtLeastOne
+    """Number of blocks."""
+    skew: Seconds
+    """Median seconds from the start of the first rank to that of the last one."""
+    slowest: int
+    """The rank that was the slowest in most blocks."""
+    slowest_share: float
+    """In which share of the blocks it was."""
+    slowest_excess: float
+    """By which share of their time it took longer than the fastest rank; the median over all blocks."""
 
 
 class Scaling(Value, frozen=True, kw_only=True):
@@ -28,6 +51,8 @@ class Scaling(Value, frozen=True, kw_only=True):
     """Numbers of devices of the group, fewest first."""
     required: Positive | None = None
     """Smallest parallel efficiency that passes; null without one."""
+    ranks: RankBlocks | None = None
+    """How the ranks of a launch ran it; null where one process drove all devices, or one rank ran alone."""
     base: Measurement | None = None
     """Times on the fewest devices, in the same rounds; null for the test on the fewest itself."""
     speedup: Speedup | None = None

@@ -1,5 +1,6 @@
 """From a test's spec and its body to a verdict: which devices are measured and compared."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from math import inf
 
@@ -14,6 +15,7 @@ from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session import hints, no_gpu
 from pytest_gpuperf.session.cpu_variants import CpuVariants
+from pytest_gpuperf.session.rank_group import joint_bind
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.work.first_call import Bind
@@ -54,7 +56,7 @@ class ItemRunner:
     def measure(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         """Measure a test on the devices that it uses."""
         if spec.scaling is not None:
-            return self._compare_counts(trial, spec.scaling, bind)
+            return self._compare_counts(trial, spec, spec.scaling, bind)
         if spec.kind == "cpu":
             return self._time_cpu(trial, spec, bind)
         if spec.kind == "gpu":
@@ -120,11 +122,14 @@ class ItemRunner:
         """Return a remedy, with the way to emulate a GPU where none is required."""
         return remedy if self._options.require_gpu else remedy + emulate
 
-    def _compare_counts(self, trial: Trial, scaling: Scaling, bind: Bind) -> Verdict:
+    def _compare_counts(self, trial: Trial, spec: ItemSpec, scaling: Scaling, bind: Bind) -> Verdict:
         """Measure a test on so many devices, in rounds with the fewest of its group."""
-        group = self._devices.group(scaling.count)
+        open_group: Callable[[int], TimedDevice] = self._devices.group
+        if spec.is_in_ranks:
+            open_group, bind = self._devices.ranks, joint_bind(bind)
+        group = open_group(scaling.count)
         if not scaling.is_base:
-            return trial.compare(bind, self._devices.group(scaling.counts[0]), group)
+            return trial.compare(bind, open_group(scaling.counts[0]), group)
         trial.time_alone(bind, group, trial.options.sampling.precision_time)
         return _RECORDED
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 from tempfile import gettempdir
 from time import monotonic, sleep
@@ -131,10 +132,10 @@ class Server:
             self._handle(left)
         return True
 
-    def send(self, message: Message) -> None:
-        """Send a message to all ranks that are there."""
-        for channel in [*self._channels.values()]:
-            if not channel.send(message):
+    def send(self, message: Message, below: float = inf) -> None:
+        """Send a message to all ranks that are there, or to those with a smaller number."""
+        for number, channel in [*self._channels.items()]:
+            if number < below and not channel.send(message):
                 self._drop(channel)
 
     def close(self) -> None:

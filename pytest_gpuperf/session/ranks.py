@@ -2,6 +2,7 @@
 
 import os
 import socket
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from time import perf_counter
@@ -27,6 +28,10 @@ _SEVERAL_NODES = (
     "launch on one machine; start pytest with ranks of one node, or pass --gpuperf-off"
 )
 _WHY_MISSING = "it has collected no speedup test, has ended, or is not on this machine"
+
+
+class RankFailed(Exception):
+    """Another rank has raised, died or hung in a test of which all make the calls."""
 
 
 class Ranks:
@@ -67,6 +72,12 @@ class Ranks:
 
     def wait(self, max_time: float) -> None:
         """Wait until rank 0 has measured the test."""
+
+    def end_calls(self, cause: str | None, *, is_skip: bool) -> None:
+        """Tell the other ranks of a test in which all work that it is over, with why it was not measured."""
+
+    def why_ended(self, below: int) -> str | None:
+        """Return how a rank with a smaller number has ended the test that has begun, if another one has."""
 
     def look(self) -> None:
         """Read what other ranks have said meanwhile."""
@@ -128,6 +139,10 @@ class FirstRank(_OfLaunch):
         self._server: Server | None = None
         self._others: dict[int, _Other] = {}  # that have come
         self._missing: set[int] = set()  # that have not come in time
+        self._heard: defaultdict[int, deque[Message]] = defaultdict(
+            deque
+        )  # answers in the test that has begun
+        self._ended: dict[int, str] = {}  # how each that was there has ended
         self._place = -1
         self._started = perf_counter()
 
@@ -154,6 +169,67 @@ class FirstRank(_OfLaunch):
         """Begin a test, at which the others shall wait."""
         self._place = self._places.get(item, self._place)
         self._started = perf_counter()
+        self._heard.clear()
+
+    def tell(self, message: Message, below: int) -> None:
+        """Send a message on the test that has begun to the other ranks with a smaller number."""
+        if self._server is not None:
+            self._server.send({**message, "of": self._place}, below)
+
+    def hear(self, what: str, below: int) -> list[Message]:
+        """Return the answer of each other rank with a smaller number; raise how one has ended the test.
+
+        That is a skip, GpuPerfError for a refusal, or RankFailed.
+        """
+        others = range(1, below)
+        if self._server is not None:
+            self._server.wait(
+                lambda: all(map(self._heard.get, others)) or any(map(self._why_not, others)), _LONGEST
+            )
+        answers = []
+        for number in sorted(others, key=lambda number: not self._heard[number]):  # first what they said
+            if (why := self._why_not(number)) is not None:
+                raise why
+            if not self._heard[number]:
+                raise RankFailed(f"rank {number} has said nothing for {_LONGEST:g} s")
+        for number in others:
+            answer = self._heard[number].popleft()
+            if answer["said"] != what:
+                raise RankFailed(
+                    f"rank {number} is at another place of the test ({answer['said']}) than rank 0 ({what}): "
+                    "all must call ranks.barrier() as often, and return a callable where one does"
+                )
+            answers.append(answer)
+        return answers
+
+    def barrier(self, below: int) -> None:
+        """Let all ranks with a smaller number go on once they have met."""
+        self.hear("barrier", below)
+        self.tell({"do": "pass"}, below)
+
+    def end_calls(self, cause: str | None, *, is_skip: bool) -> None:
+        """Tell all others; a cause that is another rank's names it."""
+        if cause is not None and not cause.startswith("rank "):
+            cause = f"rank 0 has ended the test: {cause}"
+        self.tell({"do": "over", "cause": cause, "is_skip": is_skip}, self.rank.launch.ranks)
+
+    def why_ended(self, below: int) -> str | None:
+        """Return how another rank has ended the test, as far as it has said so; nobody is waited for."""
+        self.look()
+        return next((str(why) for why in map(self._why_not, range(1, below)) if why is not None), None)
+
+    def _why_not(self, number: int) -> BaseException | None:
+        """Return what to raise where a rank answers no more; None where it has, or may yet."""
+        if heard := self._heard[number]:
+            if (text := heard[0].get("failed")) is None:
+                return None
+            kinds: dict[str, Callable[[str], BaseException]] = {"skip": skipped, "refusal": GpuPerfError}
+            return kinds.get(heard[0]["kind"], RankFailed)(text)
+        if number not in self._others:
+            return RankFailed(f"rank {number} {self._ended.get(number, 'has not come')}")
+        if self._others[number].place >= self._place:
+            return RankFailed(f"rank {number} has ended this test without its calls: its output says why")
+        return None
 
     def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
         """Wait for the others, but not for ever, nor again for one that has not come."""
@@ -211,6 +287,8 @@ class FirstRank(_OfLaunch):
             self._missing.discard(number)
         elif number in self._others:
             other = self._others[number]
+            if message.get("of") == self._place:
+                self._heard[number].append(message)
             if isinstance(place := message.get("at"), int):
                 other.place, other.is_given_up = place, False
             if isinstance(status := message.get("ended"), int):
@@ -220,9 +298,12 @@ class FirstRank(_OfLaunch):
     def _on_end(self, number: int) -> None:
         other = self._others.pop(number, None)
         last = len(self._names) - 1
-        if other is None or (other.place >= last and other.status is not None):
+        if other is None:
             return
         how = "was killed or crashed" if other.status is None else f"ended with exit status {other.status}"
+        self._ended[number] = f"({other.where}) {how}"
+        if other.place >= last and other.status is not None:
+            return
         where = "after its last speedup test"
         if other.place < last:
             where = f"before it had run {self._names[other.place + 1]}"
@@ -282,6 +363,28 @@ class OtherRank(_OfLaunch):
         self._channel.send({"at": place})
         return True
 
+    @property
+    def number(self) -> int:
+        """Its number in the launch."""
+        return self.rank.number
+
+    def answer(self, item: pytest.Item, message: Message) -> None:
+        """Say something of a test to rank 0, which waits for it."""
+        if self._channel is not None:
+            self._channel.send({**message, "of": self._places.get(item)})
+
+    def command(self, item: pytest.Item, max_time: float) -> Message:
+        """Return what rank 0 says next of a test; raise pytest's failure where it says no more."""
+        place = self._places.get(item)
+        while self._channel is not None:
+            message = self._next(max_time + _LONGEST)
+            if message is not None and message.get("of") == place:
+                return message
+            if message is not None and message.get("done") == place:
+                self._done = self._places[item]
+                pytest.fail("rank 0 has ended this test before its calls: its output says why", pytrace=False)
+        pytest.fail(self.told[-1] if self.told else "rank 0 is not there", pytrace=False)
+
     def wait(self, max_time: float) -> None:
         """Wait, unless rank 0 ends or hangs, as long as it may take."""
         while self._channel is not None and self._done < self._place:
@@ -321,6 +424,11 @@ class OtherRank(_OfLaunch):
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+def skipped(reason: str) -> BaseException:
+    """Return the skip of a test that another rank has skipped."""
+    return pytest.skip.Exception(reason, _use_item_location=True)
 
 
 def of_run(config: pytest.Config) -> Ranks:

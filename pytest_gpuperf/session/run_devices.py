@@ -10,10 +10,13 @@ from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.devices.group import DeviceGroup
 from pytest_gpuperf.devices.machine import Machine
 from pytest_gpuperf.devices.protocol import TimedDevice
+from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import BrokenGpuWarning, TooFewDevices, Unavailable
 from pytest_gpuperf.model.record import ReasonCode
 from pytest_gpuperf.session.no_gpu import NoDevice
+from pytest_gpuperf.session.rank_group import MeasuredRanks, RankGroup
+from pytest_gpuperf.session.ranks import FirstRank, Ranks
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 
@@ -25,9 +28,10 @@ class RunDevices:
     warning.
     """
 
-    def __init__(self, machine: Machine, options: RunOptions) -> None:
+    def __init__(self, machine: Machine, options: RunOptions, ranks: Ranks) -> None:
         self.machine = machine
         self._options = options
+        self._ranks = ranks
 
     def gpu(self, device: DeviceSpec | None = None) -> TimedDevice:
         """Return the GPU, or end the test: a skip with the reason, an error where a GPU is required."""
@@ -61,6 +65,30 @@ class RunDevices:
             code: ReasonCode = "too_few_gpus" if isinstance(cause, TooFewDevices) else "no_gpu"
         self._fail_where_required(reason)
         raise NoDevice(reason, code)
+
+    def ranks(self, count: int, *, meet: bool = True) -> RankGroup:
+        """Return so many ranks of the launch as one device; end the test where it has not so many.
+
+        Where they do not `meet`, as in a test that is not measured, there is this process alone.
+        """
+        device, launch = self.gpu(), self._ranks.launch
+        self.require_ranks(count)
+        if count > 1 and isinstance(self._ranks, FirstRank) and launch is not None and meet:
+            return MeasuredRanks(device, self._ranks, launch, count)
+        if count > 1:
+            raise NoDevice("ranks meet only in a test that is measured", "too_few_ranks")
+        return RankGroup(device, 0, 1, lambda: None)
+
+    def require_ranks(self, count: int) -> None:
+        """End a test that needs more ranks than the launch has: a skip; a failure if a GPU is required."""
+        launch = self._ranks.launch
+        if count <= (launch.ranks if launch else 1):
+            return
+        start = f"torchrun --nproc-per-node {count} -m pytest, or mpiexec -n {count} python -m pytest"
+        has = f"this launch has {launch.ranks}" if launch else "this pytest is no rank of a launch"
+        reason = f"{units.count(count, 'rank')} are needed, and {has}; start {start}"
+        self._fail_where_required(reason)
+        raise NoDevice(reason, "too_few_ranks")
 
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost."""

@@ -132,6 +132,10 @@ class RunHooks:
         if runs_tests and (reason := self.session.runner.missing_counterpart_reason(spec)) is not None:
             unknown = self._records.unknown_values  # the other variant may be among these
             self._refuse(item, f"{left_alone(unknown)}; {reason}" if unknown else reason)
+        if spec.scaling is not None and spec.is_in_ranks:
+            self.session.devices.gpu()
+            self.session.devices.require_ranks(spec.scaling.count)
+            return
         if spec.scaling is not None and self._measures:
             self.session.devices.group(spec.scaling.count)
             return

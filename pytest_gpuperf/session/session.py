@@ -42,11 +42,13 @@ from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.no_gpu import NoDevice
+from pytest_gpuperf.session.ranks import RankFailed
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, RunDevices
 from pytest_gpuperf.timing import rounds
 from pytest_gpuperf.timing.lock import MeasurementLock
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
+from pytest_gpuperf.timing.time_budget import AcquireLock
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.work.first_call import Bind
 from pytest_gpuperf.work.workload import is_raised_by_reset
@@ -115,7 +117,7 @@ class GpuPerfSession:
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
         )
-        self.devices = RunDevices(self.machine, self.options)
+        self.devices = RunDevices(self.machine, self.options, self.ranks)
         self.runner = ItemRunner(self.options, self.devices, self.cpu_variants)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
@@ -182,6 +184,9 @@ class GpuPerfSession:
             self.devices.look_for_gpu(spec.accelerator)
         trial = self._trial(item, spec)
         ended = self._ended(trial, item, spec, bind)
+        if spec.is_in_ranks:
+            cause, is_skip = _told_to_ranks(ended, spec)
+            self.ranks.end_calls(cause, is_skip=is_skip)
         self.ranks.end(item)
         record = self.records.completed(trial.record(ended.verdict), spec)
         if ended.failure is None:
@@ -206,6 +211,9 @@ class GpuPerfSession:
             reason = str(refusal)
             skip = self.runner.without_gpu(refusal, reason, trial, spec)
             return _Ended(verdict=skip or Verdict(status="error", reason=reason))
+        except RankFailed as failed:
+            failure = pytest.fail.Exception(str(failed), pytrace=False)
+            return _Ended(verdict=Verdict(status="error", reason=str(failed)), failure=failure)
         except BaseException as raised:  # noqa: BLE001 - it is raised again, once the record is stored
             return self._raised(raised, trial, spec, item)
         finally:
@@ -223,6 +231,8 @@ class GpuPerfSession:
         if is_outcome(error):
             return _Ended(verdict=verdict, failure=error)
         explained = list(self._hints(error, trial, spec, item))
+        if spec.is_in_ranks and spec.scaling is not None:
+            explained += filter(None, [self.ranks.why_ended(spec.scaling.count)])
         for hint in explained:
             error.add_note(hint)
         reason = "; ".join(filter(None, [*explained, verdict.reason]))  # a table cuts what is long
@@ -247,20 +257,21 @@ class GpuPerfSession:
             nodeid=spec.nodeid,
             demand=spec.demand,
             options=replace(self.options, sampling=sampling),
-            question=ScalingQuestion(spec.scaling) if spec.scaling else None,
+            question=ScalingQuestion(spec.scaling, in_ranks=spec.is_in_ranks) if spec.scaling else None,
             size_group=spec.size_group,
-            acquire_lock=partial(
-                ranks.in_turn,
-                self.ranks,
-                self.max_time(spec),
-                self._lock.acquire,
-                partial(self._waiting, item),
-            ),
-            after_first_run=self._after_first_run(item),
+            acquire_lock=self._acquire_lock(item, spec),
+            after_first_run=self._after_first_run(item, spec),
             limits=limits,
             other_limit=self.timers.limit(),
             on_round=self._live_line.begin(spec.nodeid) if self._live_line else None,
         )
+
+    def _acquire_lock(self, item: pytest.Item, spec: ItemSpec) -> AcquireLock:
+        """Return what waits for the right to measure; in a test with ranks the others work, too."""
+        on_wait = partial(self._waiting, item)
+        if spec.is_in_ranks:
+            return partial(self._lock.acquire, on_wait)
+        return partial(ranks.in_turn, self.ranks, self.max_time(spec), self._lock.acquire, on_wait)
 
     def max_time(self, spec: ItemSpec) -> float:
         """Return the seconds that a test may be measured for."""
@@ -269,7 +280,7 @@ class GpuPerfSession:
     def run_once(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Run a test on a rank that does not measure."""
         with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
-            rank_run.call(item, spec, self.devices)
+            rank_run.call(item, spec, self.devices, self.ranks, self.max_time(spec))
 
     def meet_ranks(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Release the ranks that wait for a test to be measured, or wait for that."""
@@ -277,9 +288,9 @@ class GpuPerfSession:
             with self.timers.stopped(item):
                 self.ranks.wait(self.max_time(spec))
 
-    def _after_first_run(self, item: pytest.Function) -> Callable[[], None]:
+    def _after_first_run(self, item: pytest.Function, spec: ItemSpec) -> Callable[[], None]:
         """Return what refuses a test after its first run that other ranks would have to run as often."""
-        if self.ranks.launch is None:
+        if self.ranks.launch is None or spec.is_in_ranks:
             return lambda: None
         return partial(rank_run.require_own_calls, Collectives(item))
 
@@ -377,6 +388,15 @@ class GpuPerfSession:
             yield hint
         if (hint := hints.of_error(error, spec, item)) is not None:
             yield hint
+
+
+def _told_to_ranks(ended: _Ended, spec: ItemSpec) -> tuple[str | None, bool]:
+    """Return why a test was not measured, None where it was; and whether it is a skip, as it is here."""
+    status = ended.verdict.status
+    if status not in ("error", "skipped"):
+        return None, False
+    is_skip = status == "skipped" or (ended.failure is None and spec.demand.bare)
+    return ended.verdict.reason or "it says no reason", is_skip
 
 
 def failure_by(warn: Callable[[Warning], None], warning: Warning) -> str | None:

@@ -48,6 +48,8 @@ def bind_of(item: Any, spec: ItemSpec, debug: Callable[[Callable[[], Any]], Any]
             arguments["device"] = device
         if "devices" in spec.slots:
             arguments["devices"] = device
+        if "ranks" in spec.slots:
+            arguments["ranks"] = device
         if "xp" in spec.slots:
             arguments["xp"] = device.xp
         body: Callable[[], Any] = partial(function, **arguments)

@@ -33,7 +33,9 @@ class UnmeasuredHooks:
 
         names = pyfuncitem._fixtureinfo.argnames  # noqa: SLF001 - pytest's own call reads them here
         values = {name: pyfuncitem.funcargs[name] for name in names}
-        ours = [name for name in ("device", "devices") if fixtures.is_built_on_ours(pyfuncitem, name)]
+        ours = [
+            name for name in ("device", "devices", "ranks") if fixtures.is_built_on_ours(pyfuncitem, name)
+        ]
         devices = (
             self._use_accelerator(pyfuncitem, values),
             *(pyfuncitem.funcargs.get(name) for name in ours),
@@ -106,7 +108,7 @@ def _is_left_alone(item: pytest.Function) -> bool:
     if (spec := item.stash.get(SPEC, None)) is not None:
         return not spec.has_device
     if scaling is not None:
-        return fixtures.takes(item, "devices")
+        return fixtures.takes(item, "devices") or fixtures.takes(item, "ranks")
     return not (options.has_foreign_marker(item.config) and _cannot_be_ours(item))
 
 

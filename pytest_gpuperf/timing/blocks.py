@@ -9,6 +9,7 @@ from array import array
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import repeat
 from math import inf
 from random import Random
@@ -285,27 +286,45 @@ def timed_block(
     is added, without the `empty_wait`.
     """
     device = workload.device
-    clock = device.clock
-    wait = device.wait
-    call = workload.call if calls_wait else capabilities.submitted(workload.call, device)
+    time_calls = device.time_calls or partial(timed_calls, device)
     with device.context():
         workload.prepare()
         compiled = device.compilations()
-        device.synchronize()
-        started = clock()
-        for _ in repeat(None, calls - 1):
-            call()
-        result = call()
-        if wait is None and not calls_wait:
-            device.synchronize()
-        elif wait is not None and not calls_wait:
-            wait(None)  # what follows all work is submitted while the device works on: that adds little
-            wait(result)
-        lasted = seconds_between(started, clock())
-        if wait is not None or calls_wait:
-            lasted += _left(device, empty_wait)
+        lasted, result = time_calls(workload.call, calls, calls_wait=calls_wait, empty_wait=empty_wait)
         compiled = device.compilations() - compiled
     return Block(lasted / calls, result, compiled)
+
+
+def timed_calls(
+    device: TimedDevice,
+    call: Callable[[], Any],
+    calls: int,
+    *,
+    calls_wait: bool = False,
+    empty_wait: float = 0.0,
+    meet: Callable[[], None] = lambda: None,
+) -> tuple[float, Any]:
+    """Return the seconds of so many calls between two waits for the device, and the result of the last one.
+
+    `meet` is called between the first wait and the first call.
+    """
+    clock, wait = device.clock, device.wait
+    call = call if calls_wait else capabilities.submitted(call, device)
+    device.synchronize()
+    meet()
+    started = clock()
+    for _ in repeat(None, calls - 1):
+        call()
+    result = call()
+    if wait is None and not calls_wait:
+        device.synchronize()
+    elif wait is not None and not calls_wait:
+        wait(None)  # what follows all work is submitted while the device works on: that adds little
+        wait(result)
+    lasted = seconds_between(started, clock())
+    if wait is not None or calls_wait:
+        lasted += _left(device, empty_wait)
+    return lasted, result
 
 
 def _left(device: TimedDevice, empty_wait: float) -> float:

@@ -28,6 +28,7 @@ _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
     "is reduced over all of them; check=False compares nothing"
 )
+_OTHER_PROCESSES = "each rank has a part of the result, and those of several ranks are not compared"
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
 
 
@@ -35,23 +36,26 @@ class ScalingQuestion(Question):
     """By how much is the work faster on a group of devices than on the fewest, and how efficient is that?
 
     The trial compares the fewest devices with the group: they take the place of the CPU, so that its speedup
-    is their time / that of the group.
+    is their time / that of the group. Where it runs `in_ranks`, each device is another process's.
     """
 
     times_secondary = False  # copies to one device say nothing about several
 
-    def __init__(self, scaling: Scaling) -> None:
+    def __init__(self, scaling: Scaling, *, in_ranks: bool = False) -> None:
         self._scaling = scaling
+        self._in_ranks = in_ranks
         self._is_weak = scaling.mode == "weak"
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
+        self._group: DeviceGroup | None = None
 
     def checks(self, demand: Demand) -> ResultChecks:
         """Return the checks of results that each number of devices has in other parts."""
-        return ScalingChecks(demand, self._scaling)
+        return ScalingChecks(demand, self._scaling, in_ranks=self._in_ranks)
 
     def after_first_call(self, timer: BlockTimer, device: Any) -> Note | None:
         """Refuse a workload that leaves devices of its group idle, or whose inputs do not scale."""
+        self._group = device
         note = self._check_inputs(timer.workload, device)
         if device.count > 1:
             _require_all_devices(timer.workload, device)
@@ -83,13 +87,14 @@ class ScalingQuestion(Question):
         """Return the record with what was measured in place of a CPU as the base of the scaling."""
         # Of other results nobody wants to know how soon they came.
         speedup = None if record.check is not None and record.check.agreed is False else record.speedup
+        its_own = replace(self._scaling, ranks=self._group.blocks if self._group else None)
         return replace(
             record,
             cpu=None,
             speedup=None,
             roof=None,
             memory=None,
-            scaling=scaling.with_speedup(self._scaling, speedup, record.cpu),
+            scaling=scaling.with_speedup(its_own, speedup, record.cpu),
             interference=record.interference or record.gpu_interference,
             gpu_interference=None,
         )
@@ -114,7 +119,7 @@ class ScalingQuestion(Question):
                 "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
             )
         sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)), reverse=True)
-        whole = sum(map(any_array.bytes_of, arrays))
+        whole = sum(map(any_array.bytes_of, arrays)) + group.bytes_elsewhere
         fewest = self._scaling.counts[0]
         if group.count == fewest:
             self._on_fewest, self._whole_on_fewest = sizes, whole
@@ -159,28 +164,29 @@ class ScalingChecks(ResultChecks):
 
     Parts of a result, one on each device, are joined first: along the one axis on which more devices have
     shorter parts; where all have the same shape, each device has the whole. Under weak scaling the problems
-    differ, and only the calls on the same devices are compared with each other.
+    differ, and in ranks the parts are in several processes: only the calls on the same devices are compared
+    with each other then.
     """
 
-    def __init__(self, demand: Demand, scaling: Scaling) -> None:
+    def __init__(self, demand: Demand, scaling: Scaling, *, in_ranks: bool = False) -> None:
         super().__init__(demand)
         self._hints = _HINT
-        self._is_weak = scaling.mode == "weak"
-        self.compares_devices = not self._is_weak
-        self._first_of_group: list[list[Leaf]] = []  # under weak scaling, of the first calls
+        self._why_not = _OTHER_PROCESSES if in_ranks else _OTHER_PROBLEMS if scaling.mode == "weak" else None
+        self.compares_devices = self._why_not is None
+        self._first_of_group: list[list[Leaf]] = []  # of the first calls, where devices are not compared
         self._compared = 0  # of the last ones
         self._names = _names(scaling)
 
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
-        """Compare fewer devices with more; under weak scaling, calls on the same devices."""
-        if self._is_weak:
+        """Compare fewer devices with more, or calls on the same devices with each other."""
+        if self._why_not is not None:
             if when == "before":
                 self._first_of_group.append(gpu)
             else:
                 place = self._compared % len(self._first_of_group)
                 self.require_same_result(self._first_of_group[place], gpu)
                 self._compared += 1
-            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
+            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=self._why_not)
             self.degenerate = list(result_check.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)

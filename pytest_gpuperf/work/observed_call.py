@@ -131,8 +131,7 @@ def devices_at_work(workload: Workload, group: DeviceGroup) -> set[int]:
     for look in range(1, _LOOKS + 1):
         workload.prepare()
         call = observed_call(workload.call, group)
-        idle = group.idle(leaf.value for leaf in values_of(call.result, holds) if holds(leaf.value))
-        seen |= {number for number, worked in enumerate(group.worked) if worked or number not in idle}
+        seen |= group.at_work(leaf.value for leaf in values_of(call.result, holds) if holds(leaf.value))
         spent += call.elapsed
         if len(seen) == group.count or (spent > _LOOKING and look >= group.count):
             break  # in so many looks each device is once the first to be asked

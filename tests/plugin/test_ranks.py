@@ -1,17 +1,14 @@
 """Several pytest processes with the variables of a launcher: one measures, the others wait."""
 
 import json
-import os
 import re
 import socket
-import subprocess
-import sys
 from contextlib import suppress
-from itertools import count
 from textwrap import dedent
 from threading import Thread
 
 import pytest
+from launches import launched
 from real_clock import REAL_TIME
 
 SHORT = """
@@ -43,42 +40,6 @@ TWO = """
         pass
 """
 FAULT_ON_1 = 'if RANK == "1": {}'
-_LAUNCHES = count()
-
-
-class Launched:
-    """How the processes of a launch ended: exit status and output of each, and the report."""
-
-    def __init__(self, processes, folder):
-        self.output = [process.communicate(timeout=120)[0] for process in processes]
-        self.status = [process.returncode for process in processes]
-        report = folder / "report.json"
-        self.report = json.loads(report.read_text("utf-8")) if report.exists() else None
-
-    def statuses(self):
-        names = (record["nodeid"].partition("::")[2] for record in self.report["records"])
-        return dict(zip(names, (record["status"] for record in self.report["records"]), strict=True))
-
-    def notes(self):
-        return [note["text"] for record in self.report["records"] for note in record["notes"]]
-
-
-def start(number, ranks, launch, *options, **variables):
-    """Start a rank of a launch, which no other launch finds."""
-    known = {
-        "RANK": number,
-        "LOCAL_RANK": number,
-        "WORLD_SIZE": ranks,
-        "LOCAL_WORLD_SIZE": ranks,
-        "MASTER_ADDR": "localhost",
-        "MASTER_PORT": f"{os.getpid()}-{launch}",
-        **variables,
-    }
-    environment = {**os.environ, **{name: str(value) for name, value in known.items()}}
-    command = [sys.executable, "-m", "pytest", "-pgpuperf", "-pno:cacheprovider", "-pno:randomly"]
-    ours = ["--gpuperf-gpu=hosts", "--gpuperf-lock=none", "--gpuperf-max-time=0.2"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-    return subprocess.Popen([*command, *ours, *options], env=environment, **pipes)
 
 
 @pytest.fixture
@@ -88,12 +49,9 @@ def launch(pytester):
     def run(source, *options, ranks=2, started=None, join=60.0, each=None, **variables):
         pytester.makeconftest(dedent(REAL_TIME) + SHORT.format(join=join))
         pytester.makepyfile(test_it=source)
-        each = each or {}
         numbers = range(ranks) if started is None else started
         options = ["--gpuperf-json=report.json", *options]
-        launch = next(_LAUNCHES)
-        processes = [start(n, ranks, launch, *options, *each.get(n, ()), **variables) for n in numbers]
-        return Launched(processes, pytester.path)
+        return launched(pytester.path, numbers, ranks, *options, each=each, **variables)
 
     return run
 

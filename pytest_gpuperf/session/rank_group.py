@@ -1,0 +1,283 @@
+"""The ranks of one launch as one device: what a scaling test with `ranks` works on, and how it is timed."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from statistics import median
+from time import monotonic, perf_counter, sleep
+from typing import Any
+from weakref import WeakKeyDictionary, finalize
+
+import numpy as np
+
+from pytest_gpuperf.devices.group import DeviceGroup
+from pytest_gpuperf.devices.protocol import Observation, TimedDevice
+from pytest_gpuperf.model import ask
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.model.launch import Launch
+from pytest_gpuperf.model.scaling import RankBlocks
+from pytest_gpuperf.session.ranks import FirstRank
+from pytest_gpuperf.timing.blocks import timed_calls
+from pytest_gpuperf.work.first_call import Bind
+from pytest_gpuperf.work.workload import ResettableCall
+
+BODY = 0
+"""The key of a test's body among the calls that all ranks make."""
+_LEAD = 0.5e-3  # seconds from the message on a block's start to it: ranks that sleep need a tenth of them
+_ASLEEP = 0.2e-3  # seconds before it, from which a rank does not sleep any more
+
+
+class RankGroup(DeviceGroup):
+    """Ranks that work on one test together: `count` of them, of which this process is number `rank`.
+
+    Each has a `device` of its own. An array on the group is this rank's part or copy.
+    """
+
+    def __init__(self, device: TimedDevice, rank: int, count: int, barrier: Callable[[], None]) -> None:
+        super().__init__([device])
+        self.device = device
+        self.rank = rank
+        self.count = count
+        self.name = device.name if count == 1 else f"{count} x {device.name}"
+        self.wait, self.submit = device.wait, device.submit
+        self.unpack = device.unpack  # type: ignore[method-assign,assignment]  # its arrays are this rank's
+        self._barrier = barrier
+        self._native_group: Any = None
+
+    @property
+    def native(self) -> Any:
+        """The library's own object for this rank's device."""
+        return self.device.native
+
+    @property
+    def group(self) -> Any:
+        """The process group of these ranks; None where the suite has not initialised torch.distributed."""
+        if self._native_group is None:
+            self._native_group = _native_group(self.rank, self.count)
+        return self._native_group
+
+    def barrier(self) -> None:
+        """Wait until all of these ranks are here, not for their devices."""
+        self._barrier()
+
+    def asarray(self, host: Any, *, shard: int | None = None) -> Any:
+        """Return this rank's part of `host`: of equal ones along the axis `shard`; a copy without it.
+
+        GpuPerfError where the axis does not exist, or the ranks cannot share it equally.
+        """
+        if shard is None:
+            return self.device.asarray(host)
+        parts = np.split(np.asarray(host), self.count, axis=self.divisible_axis(host, shard))
+        return self.device.asarray(parts[self.rank])
+
+    def asnumpy(self, array: Any) -> Any:
+        """Return an array of this rank's device on the host."""
+        return self.device.asnumpy(array)
+
+    def unfinished(self) -> list[Any]:
+        """Return the arrays of this rank's device that are not ready."""
+        return self.device.unfinished()
+
+    def observe(self) -> Any:
+        """Observe this rank's device."""
+        return self.device.observe()
+
+    def jointly(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a call of the test's body that all ranks make; of one rank it is the call itself."""
+        return call
+
+
+class MeasuredRanks(RankGroup):
+    """The same on rank 0 of several: whatever calls it makes, the other ranks of the group make, too.
+
+    A call is announced, and what the others say of it is read before the next one, or once this device is
+    waited for.
+    """
+
+    def __init__(self, device: TimedDevice, ranks: FirstRank, launch: Launch, count: int) -> None:
+        super().__init__(device, 0, count, lambda: ranks.barrier(count))
+        self._ranks = ranks
+        self._launcher = launch.launcher
+        self._keys: WeakKeyDictionary[Any, tuple[int, Callable[[], Any]]] = WeakKeyDictionary()
+        self._last_key = BODY
+        self._dropped: list[int] = []
+        self._is_awaited = False
+        self._compiled = 0  # programs, by other ranks
+        self._idle: list[int] = []  # other ranks without an input
+        self._found: list[_Times] = []
+        self.time_calls = self._time_calls
+
+    @property
+    def blocks(self) -> RankBlocks | None:  # type: ignore[override]  # it grows
+        """What the blocks so far showed of the ranks; None before the first."""
+        if not self._found:
+            return None
+        slowest, most = Counter(each.slowest for each in self._found).most_common(1)[0]
+        return RankBlocks(
+            launcher=self._launcher,
+            ranks=self.count,
+            blocks=len(self._found),
+            skew=median(each.skew for each in self._found),
+            slowest=slowest,
+            slowest_share=most / len(self._found),
+            slowest_excess=median(each.excess for each in self._found),
+        )
+
+    def jointly(self, call: Callable[[], Any]) -> Callable[[], Any]:
+        """Return a call of the test's body that all ranks make, and whose callable all make as well."""
+        return self._joint(call, BODY)
+
+    def synchronize(self) -> None:
+        """Wait for this rank's device, and for the others' if they make a call."""
+        self.device.synchronize()
+        self._hear_of_call()
+
+    def compilations(self) -> int:
+        """Return how many programs the libraries of all ranks have compiled so far."""
+        return self.device.compilations() + self._compiled
+
+    def idle(self, arrays: Iterable[Any]) -> list[int]:
+        """Return the numbers of the ranks that hold none of these arrays, or none at all."""
+        own = [] if any(map(self.device.holds, arrays)) else [0]
+        return [*own, *self._idle]
+
+    def at_work(self, results: Iterable[Any]) -> set[int]:
+        """Return the numbers of the ranks that worked in the last call, or have a part of its result."""
+        own = {0} if any(map(self.device.holds, results)) else set()
+        return own | {number for number, worked in enumerate(self.worked) if worked}
+
+    @contextmanager
+    def observe(self) -> Iterator[Observation]:
+        """Observe this rank's device; others observe theirs, and it is not known yet whether these worked."""
+        with self.device.observe() as observation:
+            yield observation
+        self.worked = [observation.worked, *[False] * (self.count - 1)]
+
+    def _joint(self, call: Callable[[], Any], key: int) -> Callable[[], Any]:
+        """Return a function that announces a call and makes it; what searches it finds the call itself."""
+
+        def joint_call() -> Any:
+            self._hear_of_call()
+            self._last_key += 1
+            made = self._last_key
+            self._tell({"do": "call", "key": key, "as": made})
+            self._is_awaited = True
+            result = call()
+            return self._joint_result(result, made) if key == BODY and callable(result) else result
+
+        joint_call.__wrapped__ = call  # type: ignore[attr-defined]  # as functools.wraps does
+        self._keys[joint_call] = key, call
+        if key != BODY:
+            finalize(joint_call, self._dropped.append, key)
+        return joint_call
+
+    def _joint_result(self, made: Any, key: int) -> Any:
+        if not ask.is_really(made, ResettableCall):
+            return self._joint(made, key)
+        return ResettableCall(self._joint(made.call, key), self._joint(made.reset, -key))
+
+    def _tell(self, message: dict[str, Any]) -> None:
+        dropped, self._dropped[:] = [*self._dropped], []
+        self._ranks.tell({**message, "count": self.count, "drop": dropped}, self.count)
+
+    def _hear_of_call(self) -> None:
+        """Read what the others say of the last call, if there was one since."""
+        if not self._is_awaited:
+            return
+        self._is_awaited = False
+        answers = self._ranks.hear("done", self.count)
+        self.worked[1:] = [bool(each["worked"]) for each in answers]
+        self._compiled += sum(each["compiled"] for each in answers)
+        if all(each["inputs"] is not None for each in answers):  # of a body that has returned a callable
+            self.bytes_elsewhere = sum(each["inputs"] for each in answers)
+            self._idle = [number for number, each in enumerate(answers, 1) if not each["inputs"]]
+
+    def _time_calls(
+        self, call: Callable[[], Any], calls: int, *, calls_wait: bool = False, empty_wait: float = 0.0
+    ) -> tuple[float, Any]:
+        """Return the seconds of the slowest rank for so many calls, and this rank's last result.
+
+        All ranks wait for their devices, meet, and begin at one moment.
+        """
+        self._hear_of_call()
+        if call not in self._keys:  # one of the timer's own, such as that which does nothing
+            return timed_calls(self.device, call, calls, calls_wait=calls_wait, empty_wait=empty_wait)
+        key, own = self._keys[call]
+        self._tell({"do": "block", "key": key, "calls": calls, "empty_wait": empty_wait})
+        started = [0.0]
+
+        def meet() -> None:
+            self._ranks.hear("ready", self.count)
+            moment = monotonic() + _LEAD
+            self._tell({"do": "go", "at": moment})
+            started[0] = begin_at(moment)
+
+        lasted, result = timed_calls(
+            self.device, own, calls, calls_wait=calls_wait, empty_wait=empty_wait, meet=meet
+        )
+        answers = self._ranks.hear("took", self.count)
+        self._compiled += sum(each["compiled"] for each in answers)
+        started += [each["started"] for each in answers]
+        times = [lasted, *(each["took"] for each in answers)]
+        self._found.append(_Times(times, max(started) - min(started)))
+        slowest = max(times)
+        if self.device.clock is not perf_counter and self.device.pause is not None:
+            self.device.pause(slowest - lasted)  # on a clock of its own this rank has waited for it, too
+        return slowest, result
+
+
+@dataclass(frozen=True, slots=True)
+class _Times:
+    """The seconds of a block on each rank, and those from the start of the first one to that of the last."""
+
+    each: list[float]
+    skew: float
+
+    @property
+    def slowest(self) -> int:
+        """The rank that took longest."""
+        return self.each.index(max(self.each))
+
+    @property
+    def excess(self) -> float:
+        """By which share of the fastest rank's time the slowest took longer."""
+        return max(self.each) / min(self.each) - 1 if min(self.each) > 0 else 0.0
+
+
+def joint_bind(bind: Bind) -> Bind:
+    """Return what binds a test function to ranks, all of which make the calls that rank 0 makes."""
+
+    def bind_jointly(group: Any) -> Callable[[], Any]:
+        joint: Callable[[], Any] = group.jointly(bind(group))
+        return joint
+
+    return bind_jointly
+
+
+def begin_at(moment: float) -> float:
+    """Wait until a moment of the monotonic clock, which all processes share; return when it is."""
+    if (left := moment - _ASLEEP - monotonic()) > 0:
+        sleep(left)
+    while (now := monotonic()) < moment:
+        pass
+    return now
+
+
+def _native_group(rank: int, count: int) -> Any:
+    """Return a process group of torch.distributed for the first ranks, of which this is one.
+
+    Only they take part in making it, so that the others need not be told.
+    """
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    if (found := distributed.get_rank()) != rank:
+        raise GpuPerfError(
+            f"torch.distributed calls this process rank {found}, and its launch calls it rank {rank}; "
+            "initialise it with the launch's own numbers, as init_process_group() does"
+        )
+    if distributed.get_world_size() == count:
+        return distributed.group.WORLD
+    return distributed.new_group(range(count), use_local_synchronization=True)

@@ -1,0 +1,308 @@
+"""A scaling test with `ranks`: several pytest processes measure it together, on simulated devices."""
+
+import pytest
+from launches import launched
+
+CONFTEST = """
+import pytest
+from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
+from pytest_gpuperf.session import ranks
+
+ranks._LONGEST = {longest}
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_gpuperf_devices():
+    return [SimulatedBackend(name="one", gpu=Timing(kernel=0.0))]
+"""
+SUITE = """
+import os
+import numpy as np
+import pytest
+
+RANK = int(os.environ["RANK"])
+TIMES = {times}  # milliseconds of each rank, by how many there are
+
+@pytest.mark.scaling({marker})
+def test_step(ranks):
+    {body}
+    part = ranks.asarray(np.arange(24.0), shard=0)
+    def step():
+        {call}
+        ranks.device.launch(TIMES[ranks.count][RANK] / 1e3)
+        return part * 2
+    return step
+"""
+TIMES = {1: [10.0], 2: [5.0, 8.0]}
+JUDGED = "[1, 2], efficiency=0.1"
+
+
+@pytest.fixture
+def launch(pytester):
+    """Run a scaling test in so many ranks, of which each takes a known time, and return how they ended."""
+
+    def run(
+        *options, marker="[1, 2]", times=TIMES, body="pass", call="pass", ranks=2, longest=60.0, source=SUITE
+    ):
+        pytester.makeconftest(CONFTEST.format(longest=longest))
+        pytester.makepyfile(test_it=source.format(marker=marker, times=times, body=body, call=call))
+        options = ["--gpuperf-gpu=one", "--gpuperf-max-time=2", "--gpuperf-json=report.json", *options]
+        return launched(pytester.path, range(ranks), ranks, *options)
+
+    return run
+
+
+def records(found):
+    return {record["nodeid"].partition("::")[2]: record for record in found.report["records"]}
+
+
+def statuses(found):
+    return [record["status"] for record in found.report["records"]]
+
+
+def on_1(what):
+    return f"if RANK == 1: {what}"
+
+
+@pytest.mark.parametrize("slowest", [0, 1, 2])
+def test_a_sample_is_the_time_of_the_slowest_rank(launch, slowest):
+    of_three = [4.0, 4.0, 4.0]
+    of_three[slowest] = 5.0
+    found = launch(marker="[1, 2, 3]", times={**TIMES, 3: of_three}, ranks=3)
+    assert [0, 0, 0] == found.status, found.output
+    assert ["recorded"] * 3 == statuses(found)
+    three = records(found)["test_step[3ranks]"]
+    assert three["gpu"]["median"] == pytest.approx(5e-3)
+    assert three["scaling"]["base"]["median"] == pytest.approx(10e-3)
+    assert three["scaling"]["efficiency"]["value"] == pytest.approx(10 / 15)
+    ranks = three["scaling"]["ranks"]
+    assert ("variables", 3, slowest) == (ranks["launcher"], ranks["ranks"], ranks["slowest"])
+    assert ranks["slowest_share"] == 1
+    assert ranks["slowest_excess"] == pytest.approx(0.25)
+    assert ranks["skew"] > 0
+    assert records(found)["test_step[1rank]"]["scaling"]["ranks"] is None
+
+
+def test_the_verdict_is_on_the_most_ranks_and_those_beyond_a_count_wait(launch):
+    found = launch("-v", marker="[1, 2], efficiency=0.5", ranks=3)
+    assert [0, 0, 0] == found.status, found.output
+    assert ["recorded", "passed"] == statuses(found)
+    assert "2ranks] PASSED (efficiency 0.62 " in found.output[0]
+    assert "devices 2, time 8.00 ms, speedup 1.25x, efficiency 0.62" in found.output[0]
+    found = launch(marker="[1, 2], efficiency=0.8", times={1: [10.0], 2: [5.0, 20.0]}, ranks=3)
+    assert [1, 0, 0] == found.status
+    assert "efficiency_below_limit" == found.report["records"][-1]["reason_code"]
+
+
+def test_each_rank_has_its_number_its_part_and_its_device_and_all_meet(launch, pytester):
+    body = (
+        "ranks.barrier(); open(f'met-{ranks.count}-{ranks.rank}', 'w').close(); ranks.barrier();"
+        "met = sum(os.path.exists(f'met-{ranks.count}-{n}') for n in range(ranks.count));"
+        "mine, all_of_it = ranks.asarray(np.arange(4.0), shard=0), ranks.asarray(np.arange(4.0));"
+        "kind, group = ranks.device.kind, ranks.group;"
+        "line = [ranks.count, ranks.rank, met, mine.tolist(), len(all_of_it), kind, group];"
+        "open(f'seen-{RANK}', 'a').write(repr(line) + chr(10))"
+    )
+    found = launch(body=body, call="ranks.barrier()")
+    assert [0, 0] == found.status, found.output
+    seen = [{*(pytester.path / f"seen-{n}").read_text().splitlines()} for n in (0, 1)]
+    assert {
+        "[1, 0, 1, [0.0, 1.0, 2.0, 3.0], 4, 'gpu', None]",
+        "[2, 0, 2, [0.0, 1.0], 4, 'gpu', None]",
+    } == seen[0]
+    assert {"[2, 1, 2, [2.0, 3.0], 4, 'gpu', None]"} == seen[1]
+
+
+def test_whatever_is_called_on_rank_0_is_called_on_the_others_as_often(launch, pytester):
+    counted = "calls[ranks.count] = calls.get(ranks.count, 0) + 1"
+    source = SUITE + (
+        "\ncalls = {{}}\n\ndef test_last():\n    open(f'calls-{{RANK}}', 'w').write(str(calls.get(2)))\n"
+    )
+    found = launch(call=counted, source=source)
+    assert [0, 0] == found.status, found.output
+    made = [int((pytester.path / f"calls-{n}").read_text()) for n in (0, 1)]
+    assert made[0] == made[1] > 20
+
+
+def test_a_body_that_is_the_workload_and_a_workload_with_a_reset_are_measured(launch):
+    source = """
+import os
+import numpy as np
+import pytest
+
+RANK = int(os.environ["RANK"])
+
+@pytest.mark.scaling([1, 2])
+def test_body(ranks):
+    part = ranks.asarray(np.arange(24.0), shard=0)
+    ranks.device.launch(([4e-3, 3e-3] if ranks.count == 2 else [6e-3])[ranks.rank])
+    return part * 2
+
+@pytest.mark.scaling([1, 2])
+def test_reset(ranks, gpuperf):
+    part = ranks.asarray(np.arange(24.0), shard=0)
+    def reset():
+        part[:] = 1.0
+    def call():
+        assert part[0] == 1.0
+        part[:] = 2.0
+        ranks.device.launch(([3e-3, 4e-3] if ranks.count == 2 else [6e-3])[ranks.rank])
+        return part * 2
+    def once():
+        reset()
+        return call()
+    return gpuperf.workload(once, reset=reset)
+"""
+    found = launch(source=source)
+    assert [0, 0] == found.status, found.output
+    medians = [record["gpu"]["median"] for record in found.report["records"]]
+    assert [6e-3, 4e-3] * 2 == pytest.approx(medians, rel=1e-4)
+
+
+@pytest.mark.parametrize("where", ["body", "call"])
+@pytest.mark.parametrize(
+    ("what", "status", "words"),
+    [
+        ("raise ValueError('odd')", "error", "rank 1 raised ValueError: odd"),
+        ("pytest.skip('not here')", "skipped", "rank 1: not here"),
+        ("os._exit(3)", "error", "was killed or crashed"),
+        ("os.kill(os.getpid(), 9)", "error", "was killed or crashed"),
+    ],
+)
+def test_how_one_rank_ends_a_test_ends_it_on_all_with_the_cause(launch, where, what, status, words):
+    found = launch("-rs", **{where: on_1(what)}, ranks=3, marker="[1, 3]", times={1: [9.0], 3: [3.0] * 3})
+    assert ["recorded", status] == statuses(found)
+    assert words in found.report["records"][-1]["reason"]
+    assert words in found.output[2]
+    expected = 0 if status == "skipped" else 1
+    assert [expected, expected] == [found.status[0], found.status[2]]
+
+
+def test_a_call_that_raises_after_many_ends_the_test_on_all(launch):
+    call = "count.append(1); assert RANK == 0 or len(count) < 30, 'too many'"
+    found = launch(body="count = []", call=call)
+    assert [1, 1] == found.status
+    assert "rank 1 raised AssertionError: too many" in found.report["records"][-1]["reason"]
+    assert "AssertionError: too many" in found.output[1]
+
+
+@pytest.mark.parametrize(
+    ("what", "words"),
+    [
+        ("raise ValueError('odd')", "rank 0 has ended the test: ValueError: odd"),
+        ("os._exit(3)", "rank 0 was killed or crashed"),
+    ],
+)
+def test_how_rank_0_ends_a_test_ends_it_on_all_with_the_cause(launch, what, words):
+    found = launch(body=f"if RANK == 0 and ranks.count == 2: {what}")
+    assert found.status[0] != 0
+    assert 1 == found.status[1]
+    assert words in found.output[1]
+
+
+def test_a_rank_whose_fixture_fails_is_not_waited_for(launch):
+    fixture = (
+        "\n@pytest.fixture(autouse=True)\ndef prepared(request):\n"
+        "    assert RANK == {} or '2ranks' not in request.node.name, 'no room'\n"
+    )
+    found = launch(source=SUITE + fixture.format(0))
+    assert [1, 1] == found.status
+    assert "rank 1 has ended this test without its calls" in found.report["records"][-1]["reason"]
+    found = launch(source=SUITE + fixture.format(1))
+    assert [1, 1] == found.status
+    assert "rank 0 has ended this test before its calls" in found.output[1]
+
+
+def test_a_rank_that_hangs_ends_the_test(launch):
+    found = launch(call=on_1("__import__('time').sleep(4)"), longest=1.0)
+    assert [1, 1] == found.status
+    assert "rank 1 has said nothing for 1 s" in found.report["records"][-1]["reason"]
+
+
+def test_ranks_that_do_not_meet_as_often_are_told(launch):
+    found = launch(body="if RANK == 0 and ranks.count == 2: ranks.barrier()")
+    assert [1, 1] == found.status
+    assert "rank 1 is at another place of the test (done) than rank 0 (barrier)" in found.output[0]
+    found = launch(body=on_1("ranks.barrier()"))
+    assert [1, 1] == found.status
+    assert "rank 1 is at another place of the test (barrier) than rank 0 (done)" in found.output[0]
+
+
+def test_a_callable_on_rank_0_alone_is_told(launch):
+    for marker, status in (("[1, 2]", 0), (JUDGED, 1)):  # what requires nothing skips, on all
+        found = launch("-rs", body=on_1("return None"), marker=marker)
+        assert [status, status] == found.status
+        words = "the test has returned a callable on rank 0, and none like it here"
+        assert all(words in output for output in found.output)
+
+
+def test_too_few_ranks_skip_with_the_remedy(launch, run, pytester):
+    found = launch("-rs", marker="[1, 4]", times={1: [9.0]})
+    assert [0, 0] == found.status
+    assert ["recorded", "skipped"] == statuses(found)
+    assert "too_few_ranks" == found.report["records"][-1]["reason_code"]
+    for output in found.output:
+        assert "4 ranks are needed, and this launch has 2; start torchrun --nproc-per-node 4 -m" in output
+
+
+def test_plain_pytest_measures_one_rank_and_skips_more(run, pytester):
+    source = SUITE.replace('int(os.environ["RANK"])', "0")
+    result = run(source.format(marker="[1, 2]", times=TIMES, body="pass", call="pass"), "-rs")
+    result.assert_outcomes(passed=1, skipped=1)
+    result.stdout.fnmatch_lines(
+        ["SKIPPED * 2 ranks are needed, and this pytest is no rank of a launch; start torchrun*"]
+    )
+    plain = "def test_it(ranks):\n    assert (ranks.count, ranks.rank) == (1, 0)\n    ranks.barrier()\n"
+    run(plain).assert_outcomes(passed=1)
+    off = run(source.format(marker="[1, 2]", times=TIMES, body="pass", call="pass"), "--gpuperf-off")
+    off.assert_outcomes(passed=1, skipped=1)
+
+
+def test_a_rank_without_input_or_without_work_is_refused(launch):
+    without = SUITE.replace("part = ranks", "part = np.ones(2) if RANK else ranks")
+    found = launch(source=without, marker=JUDGED)
+    assert [1, 1] == found.status
+    assert "no input of the workload is on 1 of the 2 devices (1)" in found.output[0]
+    found = launch(call=on_1("return part is None"), marker=JUDGED)
+    assert [1, 1] == found.status
+    assert "no work reached 1 of the 2 devices (1)" in found.output[0]
+
+
+def test_under_weak_scaling_inputs_grow_with_the_ranks(launch):
+    marker = "[1, 2], mode='weak', efficiency=0.8"
+    grown = SUITE.replace("np.arange(24.0)", "np.arange(24.0 * ranks.count)")
+    found = launch(marker=marker, times={1: [8.0], 2: [8.0, 9.0]}, source=grown)
+    assert [0, 0] == found.status, found.output
+    assert records(found)["test_step[2ranks]"]["scaling"]["efficiency"]["value"] == pytest.approx(8 / 9)
+    found = launch(marker=marker, times={1: [8.0], 2: [8.0, 9.0]})
+    assert [1, 1] == found.status
+    assert "is too small compared with that of 1 device" in found.output[0]
+
+
+def test_results_of_several_ranks_are_said_not_to_be_compared(launch):
+    check = records(launch())["test_step[2ranks]"]["check"]
+    assert check["agreed"] is None
+    assert (
+        "each rank has a part of the result, and those of several ranks are not compared" == check["reason"]
+    )
+
+
+def test_a_rank_that_is_slowest_nearly_always_is_a_straggler(launch):
+    found = launch()
+    (curve,) = found.report["scalings"]
+    assert ["straggler"] == [diagnosis["code"] for diagnosis in curve["diagnosis"]]
+    sentence = "rank 1 of 2 was the slowest in 100 % of the blocks, by 60 %"
+    assert sentence in found.output[0]
+    found = launch(times={1: [10.0], 2: [5.0, 5.1]})
+    assert [] == found.report["scalings"][0]["diagnosis"]
+
+
+MISUSED = {
+    "scaling([1, 2])\ndef test_it(devices, ranks): pass": "the test takes `devices` and `ranks`",
+    "scaling([1, 2])\ndef test_it(gpu): pass": "must take the fixture `devices` of pytest-gpuperf",
+}
+
+
+def test_misuse_is_an_error_with_what_is_valid(marker_errors):
+    said = marker_errors(*(f"import pytest\n@pytest.mark.{source}" for source in MISUSED))
+    for expected, found in zip(MISUSED.values(), said, strict=True):
+        assert expected in found
