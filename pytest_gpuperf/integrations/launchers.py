@@ -14,7 +14,7 @@ from pytest_gpuperf.model.launch import Launch, Launcher, Rank
 from pytest_gpuperf.options import usage_error
 
 _RANK = pytest.StashKey[Rank | GpuPerfError | None]()
-_OF_PROCESS = "PYTEST_GPUPERF_RANK"  # process and launch, for what a rank's tests start: that is no rank
+_OF_PROCESS = "PYTEST_GPUPERF_RANK"  # the launch, for what a rank's tests start: that is no rank
 _THREADS = "OMP_NUM_THREADS"
 _REFUSED = {
     "usepdb": ("--pdb", "the other ranks would wait for the one in the debugger"),
@@ -30,7 +30,8 @@ _REFUSED = {
 class _Variables:
     """The environment variables of a launcher. It is the one where all of `marks` are set.
 
-    `keys` are what tells its launches apart; without their values it is the process that started the ranks.
+    `keys` are what tells its launches apart; where one has no value, so does the process that started the
+    ranks.
     """
 
     launcher: Launcher
@@ -131,7 +132,7 @@ def rank(environ: Mapping[str, str]) -> Rank | None:
     nodes = _nodes(environ, found, ranks)
     local = number if not environ.get(found.local_rank) else _number(environ, found, found.local_rank)
     known = [environ.get(name, "") for name in found.keys]
-    key = known if any(known) else [str(_starter(found.rank))]
+    key = known if known and all(known) else [*known, str(_starter(found.rank))]
     rank = Rank(
         launch=Launch(launcher=found.launcher, ranks=ranks, nodes=nodes),
         number=number,
@@ -180,20 +181,36 @@ def _starter(variable: str) -> int:
     return process
 
 
+def hint_on_key(rank: Rank, environ: Mapping[str, str]) -> str:
+    """Return what to add where ranks did not meet, if they are known by the process that started them."""
+    names = next(each.keys for each in _LAUNCHERS if each.launcher == rank.launch.launcher)
+    missing = [name for name in names if not environ.get(name)]
+    if names and not missing:
+        return ""
+    remedy = f"set {' and '.join(missing)} alike in all ranks" if missing else "start all from one process"
+    return f"; or the ranks do not have the same parent process, by which they are known: {remedy}"
+
+
 def _is_within(environ: Mapping[str, str], rank: Rank) -> bool:
-    """Return whether a test of a rank started this process, which has its variables and is no rank."""
-    process, _, key = environ.get(_OF_PROCESS, "").partition(":")
-    return key == rank.key and process != str(os.getpid())
+    """Return whether a test of a rank started this run, which has its variables and is no rank.
+
+    It may be in the rank's own process, as those of pytester are.
+    """
+    return environ.get(_OF_PROCESS) == rank.key
 
 
 @contextmanager
 def marked_process(rank: Rank) -> Iterator[None]:
-    """Let processes that tests start know within this context that they are no ranks."""
-    os.environ[_OF_PROCESS] = f"{os.getpid()}:{rank.key}"
+    """Let runs that tests start know within this context that they are no ranks."""
+    former = os.environ.get(_OF_PROCESS)
+    os.environ[_OF_PROCESS] = rank.key
     try:
         yield
     finally:
-        os.environ.pop(_OF_PROCESS, None)
+        if former is None:
+            os.environ.pop(_OF_PROCESS, None)
+        else:
+            os.environ[_OF_PROCESS] = former
 
 
 def of_run(config: pytest.Config) -> Rank | None:

@@ -27,6 +27,7 @@ _SEVERAL_NODES = (
     "this launch has {ranks} on {nodes}, which cannot wait for each other: speedup tests are measured in a "
     "launch on one machine; start pytest with ranks of one node, or pass --gpuperf-off"
 )
+_NO_TURNS = "the other ranks cannot wait for this one, and may have run tests meanwhile"
 _WHY_MISSING = "it has collected no speedup test, has ended, or is not on this machine"
 
 
@@ -163,7 +164,8 @@ class FirstRank(_OfLaunch):
         if problem is not None:
             raise GpuPerfError(problem)
         if self._missing:
-            self.told.append(f"{_ranks(self._missing)} did not come within {_JOIN:g} s: {_WHY_MISSING}")
+            why = _WHY_MISSING + launchers.hint_on_key(self.rank, os.environ)
+            self.told.append(f"{_ranks(self._missing)} did not come within {_JOIN:g} s: {why}")
 
     def start(self, item: pytest.Item) -> None:
         """Begin a test, at which the others shall wait."""
@@ -234,7 +236,7 @@ class FirstRank(_OfLaunch):
     def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
         """Wait for the others, but not for ever, nor again for one that has not come."""
         if self._server is None:
-            return None
+            return LockHold(warning=_NO_TURNS) if collectives.are_possible() else None
         self._server.send({"measures": self._place})
         limit = max(_SHORTEST, max_time + _CALLS * (perf_counter() - self._started))
         started, waited = perf_counter(), 0.0
@@ -333,21 +335,20 @@ class OtherRank(_OfLaunch):
         self._is_first_busy = False  # with a measurement, or the report
 
     def _meet(self) -> None:
-        self._channel = self._joined()
+        try:
+            self._channel = connect(self.rank.key, self.rank.number, _JOIN)
+        except OSError as error:
+            self.told.append(f"this rank cannot wait for rank 0, and takes turns with it: {error}")
+            return
         if self._channel is None:
-            self.told.append(f"rank 0 did not come within {_JOIN:g} s: {_WHY_MISSING}")
+            why = _WHY_MISSING + launchers.hint_on_key(self.rank, os.environ)
+            self.told.append(f"rank 0 did not come within {_JOIN:g} s: {why}")
             return
         here = f"{socket.gethostname()}, process {os.getpid()}"
         self._channel.send({"tests": self._names, "where": here})
         answer = self._next(_JOIN + _ANSWER)
         if answer is not None and answer.get("refused"):
             raise GpuPerfError(str(answer["refused"]))
-
-    def _joined(self) -> Channel | None:
-        try:
-            return connect(self.rank.key, self.rank.number, _JOIN)
-        except OSError:  # no private folder
-            return None
 
     @property
     def takes_turns(self) -> bool:

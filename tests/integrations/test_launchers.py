@@ -124,6 +124,32 @@ def test_launches_that_follow_each_other_have_other_keys():
     assert key(SRUN) != key({**SRUN, "SLURM_STEP_ID": "3"})
 
 
+def test_where_a_variable_of_the_key_is_missing_the_starter_is_in_it(monkeypatch):
+    """Two launches on one machine have the same MASTER_ADDR."""
+    without = {**PLAIN, "MASTER_PORT": ""}
+    keys = []
+    for starter in (7, 8):
+        monkeypatch.setattr(launchers, "_starter", lambda variable, starter=starter: starter)
+        keys.append([launchers.rank(environ).key for environ in (PLAIN, without, MPICH)])
+    assert ["variables:localhost:29500", "variables:localhost::7", "mpich:7"] == keys[0]
+    assert ["variables:localhost:29500", "variables:localhost::8", "mpich:8"] == keys[1]
+
+
+@pytest.mark.parametrize(
+    ("environ", "remedy"),
+    [
+        (PLAIN, ""),
+        ({**PLAIN, "MASTER_PORT": ""}, "set MASTER_PORT alike in all ranks"),
+        (MPICH, "start all from one process"),
+        (SRUN, ""),
+    ],
+)
+def test_where_the_starter_is_the_key_a_rank_that_is_missed_gets_the_remedy(environ, remedy):
+    hint = launchers.hint_on_key(launchers.rank(environ), environ)
+    assert bool(remedy) == bool(hint)
+    assert hint.endswith(remedy)
+
+
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="other systems show no environments")
 @pytest.mark.parametrize("script", ["{}", "sh -c '{}; true'"])
 def test_ranks_without_a_key_are_known_by_what_started_them(script):
@@ -150,8 +176,10 @@ def test_what_a_rank_starts_is_none_unless_it_is_a_launch_of_its_own(monkeypatch
     monkeypatch.setattr(os, "environ", {})
     with launchers.marked_process(rank):
         within = dict(os.environ)
-        assert launchers.rank({**MPICH, **within}) == rank
-        monkeypatch.setattr(os, "getpid", lambda: 1)
-        assert launchers.rank({**MPICH, **within}) is None
-        assert launchers.rank({**TORCHRUN, **within}) is not None
+        assert launchers.rank({**MPICH, **within}) is None  # in the rank's own process, too
+        inner = launchers.rank({**TORCHRUN, **within})
+        with launchers.marked_process(inner):
+            assert launchers.rank({**TORCHRUN, **os.environ}) is None
+        assert within == os.environ
+    assert launchers.rank(MPICH) == rank
     assert {} == os.environ

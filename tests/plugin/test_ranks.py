@@ -3,13 +3,17 @@
 import json
 import re
 import socket
-from contextlib import suppress
+import subprocess
+import sys
+from contextlib import ExitStack, closing, suppress
 from textwrap import dedent
-from threading import Thread
+from threading import Event, Thread, Timer
 
 import pytest
 from launches import launched
 from real_clock import REAL_TIME
+
+from pytest_gpuperf.session import rank_channel
 
 SHORT = """
 from pytest_gpuperf.session import ranks
@@ -218,10 +222,20 @@ def test_a_rank_that_never_comes_is_named_on_those_that_do(launch):
     first = launch(TWO.format(fault="pass"), started=[0], join=0.3)
     assert [0] == first.status
     assert "gpuperf: rank 1 did not come within 0.3 s: it has collected no speedup test" in first.output[0]
+    assert "parent process" not in first.output[0]
     assert "rank 1 has not come to wait, and may have run tests meanwhile" in first.notes()
     (second,) = launch(TWO.format(fault="pass"), started=[1], join=0.3).output
     assert "gpuperf: rank 0 did not come within 0.3 s" in second
     assert "4 passed" in second
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_ranks_that_do_not_meet_and_have_no_key_are_told_which_variable_makes_one(launch, rank):
+    found = launch(TWO.format(fault="pass"), started=[rank], join=0.3, MASTER_PORT="")
+    remedy = (
+        "or the ranks do not have the same parent process, by which they are known: set MASTER_PORT alike"
+    )
+    assert remedy in found.output[0]
 
 
 def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester, lock_file):
@@ -237,11 +251,26 @@ def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester,
         "\n    def nowhere(key):\n        raise OSError('no folder')\n"
         "\n    rank_channel._file_of = nowhere\n"
     )
-    found = launch(source, f"--gpuperf-lock={lock_file}", join=0.3)
+    found = launch(source, f"--gpuperf-lock={lock_file}")
     assert [0, 0] == found.status
     assert "the other ranks cannot wait for this one, and take turns with it: no folder" in found.output[0]
+    assert "this rank cannot wait for rank 0, and takes turns with it: no folder" in found.output[1]
     assert [] == [note for note in found.notes() if "rank" in note]
     assert "held\nheld\n" == (pytester.path / "lock-1").read_text()
+
+
+def test_without_a_way_to_wait_nor_turns_each_record_says_that_ranks_may_disturb(launch):
+    """A test that may wait for other ranks must be in all of them at one time."""
+    source = TWO.format(fault="pass") + (
+        "\n    import sys\n    import types\n    from pytest_gpuperf.session import rank_channel\n"
+        "\n    def nowhere(key):\n        raise OSError('no folder')\n"
+        "\n    rank_channel._file_of = nowhere\n"
+        "\n    sys.modules['mpi4py.MPI'] = types.ModuleType('mpi4py.MPI')\n"
+    )
+    found = launch(source)
+    assert [0, 0] == found.status
+    note = "the other ranks cannot wait for this one, and may have run tests meanwhile"
+    assert [note] * 3 == [text for text in found.notes() if "rank" in text]
 
 
 @pytest.mark.parametrize("option", ["--pdb", "--trace"])
@@ -316,6 +345,33 @@ def test_a_run_that_a_test_starts_is_no_rank(launch):
     assert [0, 0] == found.status, found.output
 
 
+def test_a_run_within_the_process_of_a_rank_is_no_rank(launch):
+    source = """
+        import pytest
+
+        @pytest.mark.speedup
+        def test_it(device):
+            return lambda: None
+
+        def test_inner(pytester):
+            body = "return getattr(device, 'launch', lambda: None)"
+            inner = f"import pytest\\n@pytest.mark.speedup\\ndef test_it(device): {body}"
+            pytester.makepyfile(test_inner=inner)
+            options = ["-pgpuperf", "-pno:randomly", "--gpuperf-gpu=simulated", "--gpuperf-lock=none"]
+            found = pytester.runpytest_inprocess(*options)
+            found.assert_outcomes(passed=1)
+            found.stdout.no_fnmatch_line("*gpuperf: rank*")
+
+        @pytest.mark.speedup
+        def test_last(device):
+            return lambda: None
+    """
+    found = launch(source, "-ppytester", "--runpytest=inprocess")
+    assert [0, 0] == found.status, "".join(found.output)
+    assert {"test_it": "recorded", "test_last": "recorded"} == found.statuses()
+    assert "crashed" not in "".join(found.output)
+
+
 def test_variants_and_both_and_unittest_run_once_on_the_other_rank(launch, pytester):
     source = """
         import os
@@ -380,7 +436,7 @@ def test_a_file_of_an_earlier_launch_misleads_nobody(launch, pytester, is_in_use
                 stranger.accept()[0].close()
 
     with socket.create_server(("127.0.0.1", 0)) as stranger:
-        (pytester.path / "file").write_text(json.dumps([stranger.getsockname()[1], "old"]))
+        (pytester.path / "file").write_text(text_of(stranger.getsockname()[1]))
         if is_in_use:
             Thread(target=hang_up, daemon=True).start()
         else:
@@ -519,3 +575,133 @@ def test_a_marker_of_reruns_is_refused_in_words(launch):
     )
     assert [4, 4] == found.status
     assert "has the marker flaky under a launcher" in found.output[0]
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder in which ranks of this test meet."""
+    folder = tmp_path / "ranks"
+    monkeypatch.setattr(rank_channel, "_folders", lambda: [folder])
+    return folder
+
+
+@pytest.fixture
+def served():
+    """Let servers handle what comes, each in a thread, until the test ends."""
+    with ExitStack() as stack:
+
+        def serve(key, after=0.0):
+            server = rank_channel.Server(key, lambda *_: None, lambda *_: None)
+            over = Event()
+
+            def handle():
+                over.wait(after)
+                while not over.is_set():
+                    server.wait(over.is_set, 0.02)
+
+            thread = Thread(target=handle)
+            thread.start()
+
+            @stack.callback
+            def end():
+                over.set()
+                thread.join()
+                server.close()
+
+            return server
+
+        yield serve
+
+
+def connected(key, number, seconds=30.0):
+    channel = rank_channel.connect(key, number, seconds)
+    assert channel is not None
+    return closing(channel)
+
+
+def text_of(port, **changed):
+    """Return what the file of a launch of this process says."""
+    return json.dumps({**json.loads(rank_channel._Place.of_this_process(port, "old").text), **changed})
+
+
+def ended_process():
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    return process.pid
+
+
+def test_a_silent_program_with_the_port_of_an_earlier_launch_costs_a_second(folder, served):
+    folder.mkdir(mode=0o700)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        rank_channel._file_of("key").write_text(text_of(silent.getsockname()[1]))
+        timer = Timer(0.3, served, ["key"])
+        timer.start()
+        with connected("key", 1):
+            pass
+        timer.join()
+
+
+def test_a_rank_0_that_is_busy_is_asked_once(folder, served, monkeypatch):
+    monkeypatch.setattr(rank_channel, "_LOOK", 0.02)
+    asked = []
+    connection = socket.create_connection
+    monkeypatch.setattr(socket, "create_connection", lambda *a, **k: asked.append(a) or connection(*a, **k))
+    served("key", after=0.5)
+    with connected("key", 1):
+        assert 1 == len(asked)
+
+
+def test_the_token_of_a_launch_whose_rank_0_is_gone_is_told_nobody(folder):
+    folder.mkdir(mode=0o700)
+    with socket.create_server(("127.0.0.1", 0)) as stranger:
+        stranger.settimeout(0.0)
+        rank_channel._file_of("key").write_text(text_of(stranger.getsockname()[1], process=ended_process()))
+        assert rank_channel.connect("key", 1, 0.2) is None
+        with pytest.raises(BlockingIOError):
+            stranger.accept()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not say which processes there are")
+def test_a_new_launch_removes_the_files_of_those_whose_rank_0_was_killed(folder, served, monkeypatch):
+    folder.mkdir(mode=0o700)
+    (folder / "gone").write_text(text_of(1, process=ended_process()))
+    (folder / "gone-without-start").write_text(text_of(1, process=ended_process(), start=""))
+    (folder / "here").write_text(text_of(1))
+    (folder / "in-another-container").write_text(text_of(1, process=ended_process(), container="other"))
+    (folder / "here-without-start").write_text(text_of(1, start=""))
+    if sys.platform.startswith("linux"):
+        (folder / "another-process-by-now").write_text(text_of(1, start="7"))
+    served("key")
+    left = {"here", "in-another-container", "here-without-start", rank_channel._file_of("key").name}
+    assert left == {file.name for file in folder.iterdir()}
+
+
+def test_a_launch_removes_no_file_of_a_later_one(folder):
+    earlier, later = (rank_channel.Server("key", print, print) for _ in range(2))
+    earlier.close()
+    assert later._token in rank_channel._file_of("key").read_text()
+    later.close()
+    assert [] == [*folder.iterdir()]
+
+
+def test_a_second_rank_of_the_same_number_is_refused_in_words(folder, served):
+    served("variables:localhost")
+    refusal = r"^rank 0 has a rank 1 already, so .* key \(variables:localhost\)"
+    with connected("variables:localhost", 1), pytest.raises(OSError, match=refusal):
+        rank_channel.connect("variables:localhost", 1, 30.0)
+    served("variables:localhost")
+    with connected("variables:localhost", 1):
+        pass
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the folder for temporary files is one user's")
+def test_where_another_user_has_the_folder_the_next_one_is_taken_or_the_reason_told(tmp_path, monkeypatch):
+    taken, own = tmp_path / "taken", tmp_path / "own"
+    taken.mkdir()
+    taken.chmod(0o777)
+    monkeypatch.setattr(rank_channel, "_folders", lambda: [taken, own])
+    assert own == rank_channel._file_of("key").parent
+    assert 0o700 == own.stat().st_mode & 0o777
+    monkeypatch.setattr(rank_channel, "_folders", lambda: [taken, tmp_path / "not" / "there"])
+    with pytest.raises(OSError, match="taken is not a folder of this user alone"):
+        rank_channel.connect("key", 1, 30.0)
