@@ -266,7 +266,7 @@ def hints(rank: Rank | None) -> Iterator[str]:
     if (rank.launch.nodes or 1) > 1:
         yield f"{rank.words}: the ranks are on several machines, so no speedup test is measured"
     elif rank.number:
-        yield f"{rank.words} runs each speedup test once and waits while rank 0 measures; it reports nothing"
+        yield f"{rank.words} runs each speedup test once, waits while rank 0 measures, and gives no verdict"
     else:
         yield f"{rank.words} measures the speedup tests; the other ranks run each once and wait meanwhile"
         if rank.launch.launcher == "torchrun" and os.environ.get(_THREADS) == "1":
