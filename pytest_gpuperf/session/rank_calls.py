@@ -12,7 +12,7 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.session.rank_channel import Message
-from pytest_gpuperf.session.rank_group import BODY, RankGroup, begin_at
+from pytest_gpuperf.session.rank_group import BODY, RankGroup, begin_at, make_groups
 from pytest_gpuperf.session.ranks import OtherRank, skipped
 from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.timing.blocks import timed_calls
@@ -26,6 +26,8 @@ from pytest_gpuperf.work.workload import ResettableCall
 
 def serve(item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank, max_time: float) -> None:
     """Make the calls of a test until rank 0 has measured it; raise what they raise, or why that ended it."""
+    if (scaling := item.stash[SPEC].scaling) is not None:
+        make_groups((scaling.counts[0], scaling.count), ranks.number)
     _Server(item, bind, device, ranks, max_time).serve()
 
 

@@ -25,7 +25,7 @@ from pytest_gpuperf.work.workload import ResettableCall
 
 BODY = 0
 """The key of a test's body among the calls that all ranks make."""
-_LEAD = 0.5e-3  # seconds from the message on a block's start to it: ranks that sleep need a tenth of them
+_LEAD = 1e-3  # seconds from the message on a block's start to it: ranks that sleep need a tenth of them
 _ASLEEP = 0.2e-3  # seconds before it, from which a rank does not sleep any more
 
 
@@ -44,7 +44,6 @@ class RankGroup(DeviceGroup):
         self.wait, self.submit = device.wait, device.submit
         self.unpack = device.unpack  # type: ignore[method-assign,assignment]  # its arrays are this rank's
         self._barrier = barrier
-        self._native_group: Any = None
 
     @property
     def native(self) -> Any:
@@ -54,9 +53,7 @@ class RankGroup(DeviceGroup):
     @property
     def group(self) -> Any:
         """The process group of these ranks; None where the suite has not initialised torch.distributed."""
-        if self._native_group is None:
-            self._native_group = _native_group(self.rank, self.count)
-        return self._native_group
+        return _native_groups.get(self.count, (None, None))[1]
 
     def barrier(self) -> None:
         """Wait until all of these ranks are here, not for their devices."""
@@ -265,19 +262,24 @@ def begin_at(moment: float) -> float:
     return now
 
 
-def _native_group(rank: int, count: int) -> Any:
-    """Return a process group of torch.distributed for the first ranks, of which this is one.
+_native_groups: dict[int, tuple[Any, Any]] = {}  # of so many ranks, each with the group of all
 
-    Only they take part in making it, so that the others need not be told.
+
+def make_groups(counts: Iterable[int], rank: int) -> None:
+    """Make the process groups of so many ranks, where the suite has initialised torch.distributed.
+
+    All ranks of the launch take part in each, in one order: torch names a group by how many a process knows.
     """
     distributed: Any = sys.modules.get("torch.distributed")
     if distributed is None or not distributed.is_available() or not distributed.is_initialized():
-        return None
+        _native_groups.clear()
+        return
     if (found := distributed.get_rank()) != rank:
         raise GpuPerfError(
             f"torch.distributed calls this process rank {found}, and its launch calls it rank {rank}; "
             "initialise it with the launch's own numbers, as init_process_group() does"
         )
-    if distributed.get_world_size() == count:
-        return distributed.group.WORLD
-    return distributed.new_group(range(count), use_local_synchronization=True)
+    world = distributed.group.WORLD
+    for count in sorted({*counts}):
+        if _native_groups.get(count, (None, None))[0] is not world:
+            _native_groups[count] = world, distributed.new_group(range(count))
