@@ -209,7 +209,9 @@ class Server:
         """Send a message to all ranks that are there, or to those with a smaller number."""
         for number, channel in [*self._channels.items()]:
             if number < below and not channel.send(message):
-                self._drop(channel)
+                self._read(channel)  # what it said before it closed
+                if self._channels.get(number) is channel:
+                    self._drop(channel)
 
     def close(self) -> None:
         """Close all connections."""

@@ -1,0 +1,44 @@
+"""Messages between ranks: what was said before an end is heard, whichever way that is noticed."""
+
+import os
+from threading import Thread
+from time import sleep
+
+import pytest
+
+from pytest_gpuperf.session.rank_channel import Server, connect
+
+
+@pytest.fixture
+def meet():
+    """Return a server with one rank that has come, and what it hears of it."""
+    heard, servers = [], []
+
+    def call():
+        key = f"test {os.getpid()} {len(servers)}"
+        server = Server(key, lambda *said: heard.append(said), lambda number: heard.append(("end", number)))
+        servers.append(server)
+        came = []
+        thread = Thread(target=lambda: came.append(connect(key, 1, 10.0)))
+        thread.start()
+        while not came:
+            server.wait(lambda: bool(came), 0.05)
+        thread.join()
+        return server, came[0], heard
+
+    yield call
+    for server in servers:
+        server.close()
+
+
+def test_a_rank_that_is_told_something_after_its_end_has_said_that_it_ended(meet):
+    server, channel, heard = meet()
+    server.send({"done": 1})  # never read: the rank's end resets the connection
+    sleep(0.05)
+    channel.send({"ended": 0})
+    channel.close()
+    sleep(0.05)
+    for number in range(3):
+        server.send({"measures": number})
+        sleep(0.01)
+    assert [(1, {"ended": 0}), ("end", 1)] == heard
