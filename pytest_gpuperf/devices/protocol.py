@@ -312,7 +312,7 @@ class TimedDevice(_Guarded, Single, Device):
         """Return the kind of a host array's memory: pinned memory can be read by the device itself."""
 
     def copiers(self, size: int) -> tuple[Callable[[], Any], ...]:  # noqa: ARG002
-        """Return ways to copy `size` bytes from an array to another on this device; () where it has none.
+        """Return the functions that copy `size` bytes between two arrays on this device; () without any.
 
         Each is called without arguments, and its result waited for like that of a workload. The fastest one
         counts.

@@ -320,7 +320,7 @@ def _remove_old(folder: Path) -> None:
 
 
 def _file_of(key: str) -> Path:
-    """Return the file of a launch in a private folder; raise OSError where there is none."""
+    """Return the launch's file in the user's private folder; raise OSError if no such folder can be used."""
     name = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
     problem = None
     for folder in _folders():

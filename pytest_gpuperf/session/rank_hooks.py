@@ -1,4 +1,4 @@
-"""pytest's hooks in a launch of several ranks: who waits for whom, and what is told of that at the end."""
+"""pytest's hooks under a launcher: ranks wait for each other, and the summary names those that failed to."""
 
 import pytest
 
@@ -36,7 +36,7 @@ class RankHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Remember whose exit status the other ranks are told, and that its tests have ended."""
+        """Keep the session, whose exit status goes to the other ranks, and tell them that its tests are over."""
         self._run = session
         self._is_early = bool(session.shouldfail or session.shouldstop) or exitstatus in _CUT_SHORT
         self._session.ranks.finish()

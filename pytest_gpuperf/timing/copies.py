@@ -101,7 +101,7 @@ _known: "WeakKeyDictionary[Any, Copies]" = WeakKeyDictionary()
 
 
 def _time_copies(size: int, device: TimedDevice, options: RunOptions) -> float | None:
-    """Return the seconds of the fastest way to copy so many bytes; None where there is none, or no room."""
+    """Return the time of the fastest copy of `size` bytes, in seconds; None if the device cannot make one."""
     sampling = replace(options.sampling, block_time=_BLOCK_TIME)
     found: list[float] = []
     try:

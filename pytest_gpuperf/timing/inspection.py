@@ -1,4 +1,4 @@
-"""Calls beside the timed blocks: how long a call runs on the device, what it needs, and whether it blocks."""
+"""Untimed calls that are inspected: their time and memory on the device, and whether the host waits."""
 
 from dataclasses import dataclass
 

@@ -78,7 +78,7 @@ class Secondary:
         return other_modes(self._sides.timers, self._context) if is_demanded else []
 
     def probe_and_sample(self) -> None:
-        """Look beside the rounds at what a single call does, if that is asked."""
+        """Probe whether a call blocks, and sample single calls, outside the rounds; only if asked to."""
         if self._is_asked:
             probe_and_sample(self._sides.timers, self._context)
 

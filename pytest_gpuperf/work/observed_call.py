@@ -23,7 +23,7 @@ LAST_IS_IDLE = (
 MIN_OCCUPIED = 5e-3
 """Seconds that a device is occupied beyond twice the time of submitting a call."""
 MAX_OCCUPIED = 0.1
-_LOOKS, _LOOKING = 30, 10e-3  # calls, and seconds, until a call is taken for one that does no work
+_LOOKS, _LOOKING = 30, 10e-3  # calls and seconds after which a call without any seen work counts as idle
 _BEHIND_WORK = 32  # calls behind other work: the shortest kernels of so many take longer than two events
 _SHORTEST_KERNEL = 1e-6  # seconds
 
