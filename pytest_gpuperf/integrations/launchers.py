@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,14 @@ class _Variables:
     keys: tuple[str, ...] = ()
 
 
+_MPICH = _Variables(
+    launcher="mpich",
+    marks=("PMI_SIZE", "MPI_LOCALRANKID"),
+    rank="PMI_RANK",
+    ranks="PMI_SIZE",
+    local_rank="MPI_LOCALRANKID",
+    local_ranks="MPI_LOCALNRANKS",
+)
 _LAUNCHERS = (
     _Variables(
         launcher="torchrun",
@@ -64,14 +72,7 @@ _LAUNCHERS = (
         local_ranks="OMPI_COMM_WORLD_LOCAL_SIZE",
         keys=("PMIX_NAMESPACE",),
     ),
-    _Variables(
-        launcher="mpich",
-        marks=("PMI_SIZE", "MPI_LOCALRANKID"),
-        rank="PMI_RANK",
-        ranks="PMI_SIZE",
-        local_rank="MPI_LOCALRANKID",
-        local_ranks="MPI_LOCALNRANKS",
-    ),
+    _MPICH,
     _Variables(
         launcher="srun",
         marks=("SLURM_STEP_NUM_TASKS",),  # of a step: a batch script is no task of one
@@ -81,14 +82,7 @@ _LAUNCHERS = (
         nodes="SLURM_STEP_NUM_NODES",
         keys=("SLURM_JOB_ID", "SLURM_STEP_ID"),
     ),
-    _Variables(
-        launcher="mpich",
-        marks=("PMI_SIZE", "PMI_RANK"),
-        rank="PMI_RANK",
-        ranks="PMI_SIZE",
-        local_rank="MPI_LOCALRANKID",
-        local_ranks="MPI_LOCALNRANKS",
-    ),
+    replace(_MPICH, marks=("PMI_SIZE", "PMI_RANK")),
     _Variables(
         launcher="variables",
         marks=("RANK", "WORLD_SIZE", "MASTER_ADDR"),  # what torch.distributed reads

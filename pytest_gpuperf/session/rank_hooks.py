@@ -36,7 +36,7 @@ class RankHooks:
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
-        """Keep the session, whose exit status goes to the other ranks, and tell them that its tests are over."""
+        """Keep the session for its exit status, and tell the other ranks that its tests are over."""
         self._run = session
         self._is_early = bool(session.shouldfail or session.shouldstop) or exitstatus in _CUT_SHORT
         self._session.ranks.finish()

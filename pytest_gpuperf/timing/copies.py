@@ -91,9 +91,11 @@ def device_of_copies(device: TimedDevice) -> TimedDevice:
 def copies_of(device: TimedDevice) -> Copies:
     """Return the copies of a device that this process has timed so far."""
     try:
-        return _known.setdefault(device, Copies(device))
+        if (found := _known.get(device)) is None:  # else a new one would ask the device for its free memory
+            found = _known[device] = Copies(device)
     except TypeError:  # of another plugin, without weak references: it copies anew in each test
-        return Copies(device)
+        found = Copies(device)
+    return found
 
 
 _HOST = HostDevice("CPU")
