@@ -122,6 +122,7 @@ class NearRoof:
     def _is_impossible(self, timer: BlockTimer) -> bool:
         """Return whether no code is so fast; see if the data of what is faster than a copy are in a cache."""
         side, device = self.side(timer), device_of_copies(timer.device)
+        self._in_cache.discard(timer.device.kind)  # by a copy that was slow before it was timed again
         if side is None or side.share is None or side.copy_time is None or side.share.value <= 1:
             return False
         self._sides.device = timer.device

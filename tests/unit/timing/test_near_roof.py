@@ -114,6 +114,26 @@ def test_a_copy_is_timed_again_before_anything_is_held_against_a_test(demand):
     assert record.roof.gpu.share.value == pytest.approx(0.5)
 
 
+def test_what_a_slow_copy_showed_of_a_cache_is_forgotten():
+    class SlowAtFirst(Cached, Disturbed):
+        def copiers(self, size):
+            times = 1 if size in self.seen else 6
+            self.seen = self.seen | {size}
+            (copy,) = Cached.copiers(self, size)
+            return (lambda: [copy() for _ in range(times)],)
+
+    clock, copy = Clock(), MOVED / 1e10
+    here, there = (
+        SlowAtFirst(kind, clock=clock, timing=Timing(kernel=1.2 * copy)) for kind in ("cpu", "gpu")
+    )
+    for device in (here, there):  # much larger copies are known, and small ones not yet
+        device.seen = frozenset({1 << 20})
+    trial = trial_of(Demand(bytes=MOVED), RunOptions(sampling=SamplingPlan(record_time=0.2)))
+    record = trial.record(trial.compare(lambda device: partial(doubled, device), here, there))
+    assert record.roof.gpu.share.value == pytest.approx(1 / 1.2)
+    assert not record.roof.gpu.cache_resident
+
+
 def test_without_anyone_who_asks_no_copy_is_timed_and_the_record_says_why():
     roof = measured(asks=False).roof
     assert roof.cpu.copy_time is roof.gpu.share is roof.of_bandwidths is None
