@@ -7,6 +7,9 @@ from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.value import Bandwidth, Bytes, Seconds, Value
 
 
+_MOST_BYTES = 2**63  # beyond are those of files that lie
+
+
 class DeviceRoof(Value, frozen=True, kw_only=True):
     """The bytes that a call moves on one device, and how near it is to the device's roof."""
 
@@ -51,9 +54,12 @@ class Roof(Value, frozen=True, kw_only=True):
         cpu, gpu = self.cpu, self.gpu
         if not (cpu and gpu and cpu.share and gpu.share and cpu.copy_time and gpu.copy_time and cpu.bytes):
             return None
+        if max(cpu.bytes, gpu.bytes) > _MOST_BYTES:
+            return None
         return (gpu.bytes / gpu.copy_time) / (cpu.bytes / cpu.copy_time)
 
     @property
     def of_bytes(self) -> float:
         """The bytes that the CPU's call moves over those of the GPU's; 1 where one is not known."""
-        return self.cpu.bytes / self.gpu.bytes if self.cpu and self.gpu and self.gpu.bytes else 1.0
+        sizes = [side.bytes for side in (self.cpu, self.gpu) if side and 0 < side.bytes <= _MOST_BYTES]
+        return sizes[0] / sizes[1] if len(sizes) == 2 else 1.0
