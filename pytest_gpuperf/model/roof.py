@@ -6,7 +6,6 @@ from pytest_gpuperf.model.measurement import Estimate
 from pytest_gpuperf.model.plain_text import keep_plain
 from pytest_gpuperf.model.value import Bandwidth, Bytes, Seconds, Value
 
-
 _MOST_BYTES = 2**63  # beyond are those of files that lie
 
 
