@@ -13,6 +13,7 @@ from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.session.rank_channel import Message
 from pytest_gpuperf.session.rank_group import BODY, RankGroup, begin_at, make_groups
+from pytest_gpuperf.session.rank_results import packed
 from pytest_gpuperf.session.ranks import OtherRank, skipped
 from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.timing.blocks import timed_calls
@@ -20,7 +21,7 @@ from pytest_gpuperf.timing.gc_pause import gc_paused
 from pytest_gpuperf.work import any_array, inputs
 from pytest_gpuperf.work.first_call import Bind
 from pytest_gpuperf.work.observed_call import observed_call
-from pytest_gpuperf.work.values import values_of
+from pytest_gpuperf.work.values import snapshot, values_of
 from pytest_gpuperf.work.workload import ResettableCall
 
 
@@ -32,7 +33,10 @@ def serve(item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank, 
 
 
 class _Server:
-    """The calls of one test, by the keys that rank 0 has given to them, and its groups by their size."""
+    """The calls of one test, by the keys that rank 0 has given to them, and its groups by their size.
+
+    Of each group it keeps the last result, as a timed block does on rank 0.
+    """
 
     def __init__(
         self, item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank, max_time: float
@@ -44,6 +48,7 @@ class _Server:
         self._max_time = max_time
         self._groups: dict[int, RankGroup] = {}
         self._calls: dict[int, Callable[[], Any]] = {}
+        self._results: dict[int, Any] = {}
 
     def serve(self) -> None:
         """Do what rank 0 says until the test is over."""
@@ -67,8 +72,10 @@ class _Server:
         with self._device.context():
             if command["do"] == "call":
                 self._call(command, group)
-            else:
+            elif command["do"] == "block":
                 self._time_block(command, group)
+            else:
+                self._show_result(group)
 
     def _call(self, command: Message, group: RankGroup) -> None:
         """Make one call, and say whether it worked here."""
@@ -90,6 +97,7 @@ class _Server:
         else:
             has_part = any(holds(leaf.value) for leaf in values_of(result, holds))
             worked = observed.observation.worked or has_part
+            self._keep(key, group, result)
         compiled = self._device.compilations() - compiled
         self._say("done", worked=worked, inputs=held, compiled=compiled)
 
@@ -103,11 +111,24 @@ class _Server:
             started = begin_at(self._expected("go")["at"])
 
         with gc_paused():
-            took, _ = timed_calls(
+            took, result = timed_calls(
                 self._device, call, command["calls"], empty_wait=command["empty_wait"], meet=meet
             )
+        self._keep(command["key"], group, result)
         compiled = self._device.compilations() - compiled
         self._say("took", took=took, started=started, compiled=compiled)
+
+    def _show_result(self, group: RankGroup) -> None:
+        """Send the values of the last result to rank 0, which compares them."""
+        device = self._device
+        holds, unpack = capabilities.holds(device), capabilities.unpack(device)
+        values = snapshot(values_of(self._results.get(group.count), holds, unpack), holds, device.asnumpy)
+        places, data = packed(values)
+        self._say("result", data, places=places)
+
+    def _keep(self, key: int, group: RankGroup, result: Any) -> None:
+        if key >= BODY:  # else that of a reset
+            self._results[group.count] = result
 
     def _group(self, count: int) -> RankGroup:
         if count not in self._groups:
@@ -125,8 +146,8 @@ class _Server:
         self._say("barrier")
         self._expected("pass")
 
-    def _say(self, what: str, **facts: Any) -> None:
-        self._ranks.answer(self._item, {"said": what, **facts})
+    def _say(self, what: str, data: bytes = b"", **facts: Any) -> None:
+        self._ranks.answer(self._item, {"said": what, **facts}, data)
 
     def _command(self) -> Message:
         return self._ranks.command(self._item, self._max_time)

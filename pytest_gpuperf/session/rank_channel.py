@@ -28,23 +28,30 @@ _TWICE = (
     "rank 0 has a rank {number} already, so two launches at one time have the same key ({key}); "
     "start one after the other, or give each its own variables, such as MASTER_PORT"
 )
+_SLOWEST = 50e6  # bytes per second, for which a sender of much data has time beyond that
 _LONGEST_TOKEN = 256  # bytes: whoever sends more before that is known is no rank
 
 
 class Channel:
-    """One connection, on which each message is a line of JSON. `number` is the rank at its other end."""
+    """One connection, on which each message is a line of JSON. `number` is the rank at its other end.
+
+    Bytes may follow a message, which has them as `data` where it is received.
+    """
 
     def __init__(self, connection: socket.socket, number: int | None = None) -> None:
         self.number = number
         self.connection = connection
-        self._unread = b""
+        self._unread = bytearray()
+        self._unfinished: Message | None = None  # its bytes have not all come
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
-    def send(self, message: Message) -> bool:
+    def send(self, message: Message, data: bytes = b"") -> bool:
         """Send a message; return whether the other end is there."""
-        self.connection.settimeout(_SEND)
+        head = {**message, "data": len(data)} if data else message
+        self.connection.settimeout(_SEND + len(data) / _SLOWEST)
         try:
-            self.connection.sendall(json.dumps(message).encode() + b"\n")
+            self.connection.sendall(json.dumps(head).encode() + b"\n")
+            self.connection.sendall(data)
         except OSError:
             return False
         return True
@@ -78,7 +85,7 @@ class Channel:
 
     def _read(self) -> bool:
         try:
-            received = self.connection.recv(1 << 16)
+            received = self.connection.recv(1 << 20)
         except TimeoutError:
             raise
         except OSError:
@@ -87,12 +94,25 @@ class Channel:
         return bool(received)
 
     def _whole(self) -> Iterator[Message]:
-        while b"\n" in self._unread:
-            line, _, self._unread = self._unread.partition(b"\n")
-            with suppress(ValueError):
-                message = json.loads(line)
-                if isinstance(message, dict):
-                    yield message
+        while True:
+            if self._unfinished is None:
+                if (end := self._unread.find(b"\n")) < 0:
+                    return
+                line = self._unread[:end]
+                del self._unread[: end + 1]
+                with suppress(ValueError):
+                    message = json.loads(line)
+                    if isinstance(message, dict):
+                        self._unfinished = message
+                continue
+            message, size = self._unfinished, self._unfinished.get("data")
+            if isinstance(size, int):
+                if len(self._unread) < size:
+                    return
+                message["data"] = bytes(self._unread[:size])
+                del self._unread[:size]
+            self._unfinished = None
+            yield message
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,9 +18,11 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.model.scaling import RankBlocks
+from pytest_gpuperf.session.rank_results import gathered, unpacked
 from pytest_gpuperf.session.ranks import FirstRank
 from pytest_gpuperf.timing.blocks import timed_calls
 from pytest_gpuperf.work.first_call import Bind
+from pytest_gpuperf.work.values import Leaf
 from pytest_gpuperf.work.workload import ResettableCall
 
 BODY = 0
@@ -85,6 +87,10 @@ class RankGroup(DeviceGroup):
         """Return a call of the test's body that all ranks make; of one rank it is the call itself."""
         return call
 
+    def gathered(self, values: list[Leaf]) -> list[Leaf]:
+        """Return the values of this rank's last result on the host, each as the only part of one."""
+        return gathered(values)
+
 
 class MeasuredRanks(RankGroup):
     """The same on rank 0 of several: whatever calls it makes, the other ranks of the group make, too.
@@ -130,6 +136,13 @@ class MeasuredRanks(RankGroup):
         """Wait for this rank's device, and for the others' if they make a call."""
         self.device.synchronize()
         self._hear_of_call()
+
+    def gathered(self, values: list[Leaf]) -> list[Leaf]:
+        """Return the values of this rank's last result with those of the others."""
+        self._hear_of_call()
+        self._tell({"do": "result"})
+        answers = self._ranks.hear("result", self.count)
+        return gathered(values, [unpacked(each["places"], each.get("data", b"")) for each in answers])
 
     def compilations(self) -> int:
         """Return how many programs the libraries of all ranks have compiled so far."""

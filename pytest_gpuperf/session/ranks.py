@@ -369,10 +369,10 @@ class OtherRank(_OfLaunch):
         """Its number in the launch."""
         return self.rank.number
 
-    def answer(self, item: pytest.Item, message: Message) -> None:
+    def answer(self, item: pytest.Item, message: Message, data: bytes = b"") -> None:
         """Say something of a test to rank 0, which waits for it."""
         if self._channel is not None:
-            self._channel.send({**message, "of": self._places.get(item)})
+            self._channel.send({**message, "of": self._places.get(item)}, data)
 
     def command(self, item: pytest.Item, max_time: float) -> Message:
         """Return what rank 0 says next of a test; raise pytest's failure where it says no more."""

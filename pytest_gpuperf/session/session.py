@@ -257,7 +257,7 @@ class GpuPerfSession:
             nodeid=spec.nodeid,
             demand=spec.demand,
             options=replace(self.options, sampling=sampling),
-            question=ScalingQuestion(spec.scaling, in_ranks=spec.is_in_ranks) if spec.scaling else None,
+            question=ScalingQuestion(spec.scaling) if spec.scaling else None,
             size_group=spec.size_group,
             acquire_lock=self._acquire_lock(item, spec),
             after_first_run=self._after_first_run(item, spec),

@@ -1,11 +1,13 @@
 """What a scaling test asks of its measurement: how much more devices shorten the work that they share."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from msgspec.structs import replace
 
 from pytest_gpuperf.analysis import scaling, verdict
+from pytest_gpuperf.devices.clock import seconds_between
 from pytest_gpuperf.devices.group import DeviceGroup, StackedParts
 from pytest_gpuperf.model import units
 from pytest_gpuperf.model.demand import Demand
@@ -28,7 +30,6 @@ _HINT = (
     "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
     "is reduced over all of them; check=False compares nothing"
 )
-_OTHER_PROCESSES = "each rank has a part of the result, and those of several ranks are not compared"
 _OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
 
 
@@ -36,14 +37,13 @@ class ScalingQuestion(Question):
     """By how much is the work faster on a group of devices than on the fewest, and how efficient is that?
 
     The trial compares the fewest devices with the group: they take the place of the CPU, so that its speedup
-    is their time / that of the group. Where it runs `in_ranks`, each device is another process's.
+    is their time / that of the group.
     """
 
     times_secondary = False  # copies to one device say nothing about several
 
-    def __init__(self, scaling: Scaling, *, in_ranks: bool = False) -> None:
+    def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
-        self._in_ranks = in_ranks
         self._is_weak = scaling.mode == "weak"
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
@@ -51,7 +51,7 @@ class ScalingQuestion(Question):
 
     def checks(self, demand: Demand) -> ResultChecks:
         """Return the checks of results that each number of devices has in other parts."""
-        return ScalingChecks(demand, self._scaling, in_ranks=self._in_ranks)
+        return ScalingChecks(demand, self._scaling)
 
     def after_first_call(self, timer: BlockTimer, device: Any) -> Note | None:
         """Refuse a workload that leaves devices of its group idle, or whose inputs do not scale."""
@@ -164,29 +164,37 @@ class ScalingChecks(ResultChecks):
 
     Parts of a result, one on each device, are joined first: along the one axis on which more devices have
     shorter parts; where all have the same shape, each device has the whole. Under weak scaling the problems
-    differ, and in ranks the parts are in several processes: only the calls on the same devices are compared
-    with each other then.
+    differ: only the calls on the same devices are compared with each other then.
     """
 
-    def __init__(self, demand: Demand, scaling: Scaling, *, in_ranks: bool = False) -> None:
+    def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
         self._hints = _HINT
-        self._why_not = _OTHER_PROCESSES if in_ranks else _OTHER_PROBLEMS if scaling.mode == "weak" else None
-        self.compares_devices = self._why_not is None
+        self.compares_devices = scaling.mode == "strong"
         self._first_of_group: list[list[Leaf]] = []  # of the first calls, where devices are not compared
         self._compared = 0  # of the last ones
         self._names = _names(scaling)
 
+    def copy_to_host(self, result: Any, device: Any, dtypes: Iterable[str] = ()) -> list[Leaf]:
+        """Return a result's values on the host, with the parts that other processes have of them."""
+        values = super().copy_to_host(result, device, dtypes)
+        if not (self.is_asked and self.compares_devices):
+            return values
+        started = device.clock()
+        gathered: list[Leaf] = device.gathered(values)
+        self.looking += seconds_between(started, device.clock())
+        return gathered
+
     def compare(self, cpu: list[Leaf], gpu: list[Leaf], device: Any, when: When) -> None:
         """Compare fewer devices with more, or calls on the same devices with each other."""
-        if self._why_not is not None:
+        if not self.compares_devices:
             if when == "before":
                 self._first_of_group.append(gpu)
             else:
                 place = self._compared % len(self._first_of_group)
                 self.require_same_result(self._first_of_group[place], gpu)
                 self._compared += 1
-            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=self._why_not)
+            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
             self.degenerate = list(result_check.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)

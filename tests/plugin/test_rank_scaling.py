@@ -156,6 +156,7 @@ def test_reset(ranks, gpuperf):
     assert [0, 0] == found.status, found.output
     medians = [record["gpu"]["median"] for record in found.report["records"]]
     assert [6e-3, 4e-3] * 2 == pytest.approx(medians, rel=1e-4)
+    assert [True, True] == [record["check"]["agreed"] for record in found.report["records"][1::2]]
 
 
 @pytest.mark.parametrize("where", ["body", "call"])
@@ -278,12 +279,84 @@ def test_under_weak_scaling_inputs_grow_with_the_ranks(launch):
     assert "is too small compared with that of 1 device" in found.output[0]
 
 
-def test_results_of_several_ranks_are_said_not_to_be_compared(launch):
-    check = records(launch())["test_step[2ranks]"]["check"]
-    assert check["agreed"] is None
-    assert (
-        "each rank has a part of the result, and those of several ranks are not compared" == check["reason"]
-    )
+RESULTS = """
+import os
+import numpy as np
+import pytest
+
+RANK = int(os.environ["RANK"])
+
+@pytest.mark.scaling([1, 2], efficiency=0.1)
+def test_step(ranks):
+    part, whole = ranks.asarray(np.arange(24.0), shard=0), ranks.asarray(np.arange(24.0))
+    def step():
+        ranks.device.launch([10e-3, 5e-3][ranks.count - 1])
+        return {body}
+    return step
+"""
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "part * 2",  # each rank has its part
+        "whole * 2",  # each has the whole
+        "float(whole.sum())",
+        "{'part': part * 2, 'loss': np.float32(3.0), 'name': 'a'}",
+        "[part.reshape(1, -1) + 1, part.reshape(-1, 1) + 1]",  # along the axis on which more ranks have less
+        "whole.sum() if RANK == 0 else None",  # of rank 0 alone
+        "whole * 2 if RANK == 0 else part",
+    ],
+)
+def test_results_of_several_ranks_are_compared_with_those_of_the_fewest(launch, result):
+    found = launch(source=RESULTS, body=result)
+    assert [0, 0] == found.status, found.output
+    assert records(found)["test_step[2ranks]"]["check"]["agreed"] is True
+
+
+@pytest.mark.parametrize(
+    ("result", "words"),
+    [
+        ("part * (2 - RANK)", "relative error"),
+        ("whole + RANK", "relative error"),
+        ("np.float32(1 + RANK)", "relative error"),
+        ("whole[:8 * ranks.count]", "shape"),
+        ("part if RANK == 0 else part[:7]", "shape"),
+    ],
+)
+def test_a_rank_with_a_wrong_part_of_the_result_fails_the_test(launch, result, words):
+    found = launch(source=RESULTS, body=result)
+    assert [1, 0] == found.status
+    record = records(found)["test_step[2ranks]"]
+    assert "devices_disagree" == record["reason_code"], record["reason"]
+    assert words in record["reason"]
+
+
+def test_a_result_that_only_timed_calls_get_wrong_is_found(launch):
+    wrong = "part * (1 if RANK == 0 or len(count.append(1) or count) < 9 else 2)"
+    found = launch(source=RESULTS.replace("def step", "count = []\n    def step"), body=wrong)
+    assert [1, 0] == found.status
+    assert "the devices disagree after timing" in records(found)["test_step[2ranks]"]["reason"]
+
+
+def test_a_large_result_of_several_ranks_is_compared(launch):
+    large = RESULTS.replace("24.0", "4e6").replace("1e-3", "1e-2")
+    found = launch(source=large, body="part + (RANK == 1)")
+    assert [1, 0] == found.status
+    assert "the devices disagree before timing" in records(found)["test_step[2ranks]"]["reason"]
+    found = launch(source=large, body="whole * 2")
+    assert [0, 0] == found.status, found.output
+
+
+def test_results_are_not_compared_where_that_is_not_asked_or_problems_differ(launch):
+    unasked = RESULTS.replace("efficiency=0.1", "efficiency=0.1, check=False")
+    found = launch(source=unasked, body="part * (2 - RANK)")
+    assert [0, 0] == found.status
+    grown = RESULTS.replace("efficiency=0.1", "mode='weak'").replace("24.0", "24.0 * ranks.count")
+    found = launch(source=grown, body="part * (2 - RANK)")
+    assert [0, 0] == found.status
+    check = records(found)["test_step[2ranks]"]["check"]
+    assert "under weak scaling each number of devices has a problem of its own" == check["reason"]
 
 
 def test_a_rank_that_is_slowest_nearly_always_is_a_straggler(launch):

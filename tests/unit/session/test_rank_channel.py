@@ -1,6 +1,8 @@
 """Messages between ranks: what was said before an end is heard, whichever way that is noticed."""
 
+import json
 import os
+from socket import create_connection
 from threading import Thread
 from time import sleep
 
@@ -42,3 +44,27 @@ def test_a_rank_that_is_told_something_after_its_end_has_said_that_it_ended(meet
         server.send({"measures": number})
         sleep(0.01)
     assert [(1, {"ended": 0}), ("end", 1)] == heard
+
+
+def test_bytes_follow_a_message_and_the_next_one_follows_them(meet):
+    server, channel, heard = meet()
+    data = bytes(range(256)) * 20_000  # with ends of lines, and more than comes at once
+    sender = Thread(target=lambda: channel.send({"said": "result"}, data) and channel.send({"at": 1}))
+    sender.start()
+    assert server.wait(lambda: len(heard) == 2, 10.0)
+    sender.join()
+    channel.close()
+    assert [(1, {"said": "result", "data": data}), (1, {"at": 1})] == heard
+
+
+@pytest.mark.parametrize("size", ["much", None, -1])
+def test_a_stranger_cannot_confuse_the_ranks_by_a_size(meet, size):
+    server, channel, heard = meet()
+    port = server._listener.getsockname()[1]
+    with create_connection(("127.0.0.1", port)) as stranger:
+        stranger.sendall(json.dumps({"data": size, "token": "", "rank": 1}).encode() + b"\n")
+        server.wait(lambda: False, 0.1)
+    channel.send({"at": 1})
+    assert server.wait(lambda: bool(heard), 5.0)
+    channel.close()
+    assert [(1, {"at": 1})] == heard
