@@ -97,7 +97,7 @@ class _Server:
         else:
             has_part = any(holds(leaf.value) for leaf in values_of(result, holds))
             worked = observed.observation.worked or has_part
-            self._keep(key, group, result)
+            self._results[group.count] = result
         compiled = self._device.compilations() - compiled
         self._say("done", worked=worked, inputs=held, compiled=compiled)
 
@@ -114,7 +114,7 @@ class _Server:
             took, result = timed_calls(
                 self._device, call, command["calls"], empty_wait=command["empty_wait"], meet=meet
             )
-        self._keep(command["key"], group, result)
+        self._results[group.count] = result
         compiled = self._device.compilations() - compiled
         self._say("took", took=took, started=started, compiled=compiled)
 
@@ -125,10 +125,6 @@ class _Server:
         values = snapshot(values_of(self._results.get(group.count), holds, unpack), holds, device.asnumpy)
         places, data = packed(values)
         self._say("result", data, places=places)
-
-    def _keep(self, key: int, group: RankGroup, result: Any) -> None:
-        if key >= BODY:  # else that of a reset
-            self._results[group.count] = result
 
     def _group(self, count: int) -> RankGroup:
         if count not in self._groups:
