@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from subprocess import CompletedProcess
 
-from pytest_gpuperf.cli.processes import last_line, run
+from pytest_gpuperf.integrations.processes import last_line, run
 from pytest_gpuperf.model.errors import GpuPerfError
 
 _TEST_FOLDERS = frozenset({"test", "tests", "benchmark", "benchmarks"})

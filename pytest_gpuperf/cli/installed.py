@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_gpuperf.cli.processes import last_line, run
+from pytest_gpuperf.integrations.processes import last_line, run
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import one_line
 

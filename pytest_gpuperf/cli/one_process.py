@@ -1,7 +1,6 @@
 """From a tree to the report of a fresh process of pytest in it, or an error with its last lines of output."""
 
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pytest_gpuperf.cli import imported
-from pytest_gpuperf.cli.processes import dying_with_parent, end, held_back
 from pytest_gpuperf.cli.trees import Tree
+from pytest_gpuperf.integrations.processes import started
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Report
 from pytest_gpuperf.report import reader
@@ -55,26 +54,11 @@ def measure(tree: Tree, report: Path, arguments: Sequence[str], limit: float) ->
     said, modules = report.with_suffix(".txt"), report.with_suffix(".modules")
     environment = {name: value for name, value in tree.environment.items() if name not in _OF_ONE_RUN}
     environment[imported.FILE] = str(modules)
-    with (
-        said.open("wb") as output,
-        subprocess.Popen(  # noqa: S603 - our words and the user's own, and no shell
-            command,
-            cwd=tree.folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=output,  # a program that a test has left running would keep a pipe open
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            preexec_fn=dying_with_parent(signal.SIGKILL),
-        ) as process,
-    ):
+    with started(command, tree.folder, environment, said) as process:
         try:
             code: int | None = process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
-        finally:
-            with held_back():
-                end(process)
     lines = said.read_text(encoding="utf-8", errors="replace").splitlines()
     where = f"pytest in {tree.name} ({tree.commit[:7]})"
     if code is None:

@@ -15,7 +15,7 @@ from tempfile import gettempdir
 from time import sleep
 from typing import TYPE_CHECKING
 
-from pytest_gpuperf.cli.processes import held_back
+from pytest_gpuperf.integrations.processes import held_back
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock

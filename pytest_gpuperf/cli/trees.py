@@ -15,7 +15,7 @@ from typing import Literal, NamedTuple
 
 from pytest_gpuperf.cli import checkout, installed, scratch
 from pytest_gpuperf.cli.checkout import Checkout, ask, git, plain_environment
-from pytest_gpuperf.cli.processes import ended_by_exceptions
+from pytest_gpuperf.integrations.processes import ended_by_exceptions
 from pytest_gpuperf.model.errors import GpuPerfError
 
 _PREFIX = "gpuperf-against-"

@@ -1,4 +1,4 @@
-"""Programs that end when the command that started them ends, and the signals that end the command."""
+"""Programs that end when the process that started them ends, and the signals that end that."""
 
 import ctypes
 import os
@@ -42,6 +42,34 @@ def run(
                 end(process)
             raise
     return subprocess.CompletedProcess(command, process.returncode, out, err)
+
+
+@contextmanager
+def started(
+    command: Sequence[str], folder: Path, environment: Mapping[str, str], output: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program in a session of its own; after this context nothing that it has started is left.
+
+    What it prints goes to a file: another program that is left running would keep a pipe open.
+    """
+    with (
+        output.open("wb") as said,
+        subprocess.Popen(  # noqa: S603 - our words and the user's own, and no shell
+            command,
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=dying_with_parent(signal.SIGKILL),
+        ) as process,
+    ):
+        try:
+            yield process
+        finally:
+            with held_back():
+                end(process)
 
 
 def dying_with_parent(number: int) -> Callable[[], None] | None:
