@@ -26,6 +26,8 @@ TerminalHooks     with RunHooks                       xdist_node_collection_fini
                                                       terminal_summary, unconfigure
 ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
+OwnLaunch         when tests begin, where one has    runtest_protocol (first)
+                  `ranks` and this is no rank
 RankHooks         with RunHooks, where this process   runtest_teardown, sessionfinish (both first),
                   is a rank of several                terminal_summary
 xdist._Worker     at start, in a worker               collection_finish (first)
@@ -174,7 +176,7 @@ def pytest_collection_modifyitems(
         return
     from pytest_gpuperf.collection import finder
     from pytest_gpuperf.collection.hooks import CollectionHooks
-    from pytest_gpuperf.collection.items import NODEID
+    from pytest_gpuperf.collection.items import NODEID, SPEC
 
     for item, nodeid in nodeids.items():
         if item.nodeid != nodeid:  # pytest-xdist has appended a group
@@ -197,7 +199,12 @@ def pytest_collection_modifyitems(
     deselected = [item for item in before if item not in selected]
 
     def begin(selected: Sequence[pytest.Item]) -> None:
-        _hooks(config).finish_hooks.begin(found, selected, deselected)
+        hooks = _hooks(config)
+        hooks.finish_hooks.begin(found, selected, deselected)
+        if hooks.session.devices.starts_ranks and any(item.stash[SPEC].is_in_ranks for item in found.items):
+            from pytest_gpuperf.session.own_launch import OwnLaunch
+
+            config.pluginmanager.register(OwnLaunch(hooks.session, config))
 
     measures = rank is None or rank.number == 0
     config.pluginmanager.register(CollectionHooks(found.items, hints, begin, measures=measures))

@@ -90,6 +90,16 @@ class Machine:
         self.gpu()
         return cast("DeviceGroup", self._open_once((_GROUP, str(count)), lambda: self._open_group(count)))
 
+    def most_processes(self) -> int:
+        """Return how many processes can have a GPU of the run's each; raise Unavailable without one.
+
+        Those that emulate one share the processors.
+        """
+        if self.gpu().info.emulated:
+            return max(2, int(environment.usable_processors()))
+        backend = self.choice.backend or self._found
+        return 1 if self.choice.selector or backend is None else len(selectors(backend))
+
     def fault(self, error: BaseException, nodeid: str, device: TimedDevice | None = None) -> Fault | None:
         """Return what an exception of any test means for the GPU, and remember a lost one."""
         for gpu in (self._gpu_in_use, device):

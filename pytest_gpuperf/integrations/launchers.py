@@ -16,7 +16,7 @@ from pytest_gpuperf.options import usage_error
 _RANK = pytest.StashKey[Rank | GpuPerfError | None]()
 _OF_PROCESS = "PYTEST_GPUPERF_RANK"  # the launch, for what a rank's tests start: that is no rank
 _THREADS = "OMP_NUM_THREADS"
-_REFUSED = {
+REFUSED = {
     "usepdb": ("--pdb", "the other ranks would wait for the one in the debugger"),
     "trace": ("--trace", "the other ranks would wait for the one in the debugger"),
     "reruns": ("--reruns", "one rank would run a test again that the others do not"),
@@ -52,7 +52,18 @@ _MPICH = _Variables(
     local_rank="MPI_LOCALRANKID",
     local_ranks="MPI_LOCALNRANKS",
 )
+OF_PYTEST = "PYTEST_GPUPERF_LAUNCH"
+"""The variable of ranks that plain pytest has started, beside those that torch.distributed reads."""
 _LAUNCHERS = (
+    _Variables(
+        launcher="pytest",
+        marks=(OF_PYTEST,),
+        rank="RANK",
+        ranks="WORLD_SIZE",
+        local_rank="LOCAL_RANK",
+        local_ranks="LOCAL_WORLD_SIZE",
+        keys=(OF_PYTEST,),
+    ),
     _Variables(
         launcher="torchrun",
         marks=("TORCHELASTIC_RUN_ID",),
@@ -227,7 +238,7 @@ def check(config: pytest.Config) -> None:
     if hasattr(config, "workerinput"):
         problem = "each rank would start workers of its own"
         raise usage_error(config, f"-n under a launcher ({found.launch.name}): {problem}; {remedy}")
-    for name, (option, problem) in _REFUSED.items():
+    for name, (option, problem) in REFUSED.items():
         if _is_given(config, name):
             said = f"{option} under a launcher ({found.launch.name}): {problem}; {remedy}"
             raise usage_error(config, said)

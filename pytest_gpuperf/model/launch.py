@@ -5,8 +5,9 @@ from typing import Literal
 
 from pytest_gpuperf.model.value import AtLeastOne, Value
 
-Launcher = Literal["torchrun", "srun", "open_mpi", "mpich", "jax", "variables"]
-"""What started them; `variables` are RANK and WORLD_SIZE, which several launchers set."""
+Launcher = Literal["torchrun", "srun", "open_mpi", "mpich", "jax", "variables", "pytest"]
+"""What started them: `variables` are RANK and WORLD_SIZE, which several launchers set; `pytest` is plain
+pytest, for its tests with `ranks`."""
 
 _NAMES: dict[Launcher, str] = {
     "torchrun": "torchrun",
@@ -15,6 +16,7 @@ _NAMES: dict[Launcher, str] = {
     "mpich": "MPICH",
     "jax": "jax.distributed",
     "variables": "RANK and WORLD_SIZE",
+    "pytest": "pytest",
 }
 
 

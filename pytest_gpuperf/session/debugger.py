@@ -22,7 +22,8 @@ def call(item: pytest.Function, spec: ItemSpec, devices: RunDevices) -> None:
     """Debug a test on the CPU, the GPU, or both; a skip where it has no GPU."""
     _unwrap(item)
     if spec.scaling is not None:
-        _debug(item, spec, devices.group(spec.scaling.count))
+        count = spec.scaling.count
+        _debug(item, spec, devices.ranks(count, meet=False) if spec.is_in_ranks else devices.group(count))
         return
     if spec.kind != "gpu":
         _debug(item, spec, devices.cpu(spec.device or spec.accelerator))

@@ -41,7 +41,8 @@ class FinishHooks:
 
     def __init__(self, config: pytest.Config, session: GpuPerfSession) -> None:
         self.session = session
-        self._is_worker = hasattr(config, "workerinput")
+        is_own_rank = session.ranks.launch is not None and session.ranks.launch.launcher == "pytest"
+        self._is_worker = is_own_rank or hasattr(config, "workerinput")
         self.runs_no_test = runs_no_test(config)
         self.expected_tests = ExpectedTests(config)
         self._arguments = arguments(config, self.expected_tests.command_line)
@@ -137,7 +138,8 @@ class FinishHooks:
             # Even if every test was skipped: a machine that has a GPU must not pass without measuring.
             self.session.machine.has_gpu()
         if self._is_worker:
-            session.config.workeroutput["gpuperf"] = self._for_controller()  # type: ignore[attr-defined]
+            if (output := getattr(session.config, "workeroutput", None)) is not None:
+                output["gpuperf"] = self._for_controller()
             return
         run = self._build_run(complete=all_ran and exitstatus not in _CUT_SHORT and not self._crashed)
         terminal = self.terminal_hooks

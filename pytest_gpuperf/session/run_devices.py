@@ -25,11 +25,15 @@ class RunDevices:
     """The devices of a run: opened for a test, which ends where it cannot have the one that it needs.
 
     A GPU that is there but broken fails the test where the run names its library; under `auto` it is a
-    warning.
+    warning. `without_ranks` is the option with which a run starts no ranks, if it has one.
     """
 
-    def __init__(self, machine: Machine, options: RunOptions, ranks: Ranks) -> None:
+    def __init__(
+        self, machine: Machine, options: RunOptions, ranks: Ranks, without_ranks: str | None = None
+    ) -> None:
         self.machine = machine
+        self.starts_ranks = ranks.launch is None and without_ranks is None
+        self._without_ranks = without_ranks
         self._options = options
         self._ranks = ranks
 
@@ -80,15 +84,26 @@ class RunDevices:
         return RankGroup(device, 0, 1, lambda: None)
 
     def require_ranks(self, count: int) -> None:
-        """End a test that needs more ranks than the launch has: a skip; a failure if a GPU is required."""
-        launch = self._ranks.launch
-        if count <= (launch.ranks if launch else 1):
-            return
-        start = f"torchrun --nproc-per-node {count} -m pytest, or mpiexec -n {count} python -m pytest"
-        has = f"this launch has {launch.ranks}" if launch else "this pytest is no rank of a launch"
-        reason = f"{units.count(count, 'rank')} are needed, and {has}; start {start}"
-        self._fail_where_required(reason)
-        raise NoDevice(reason, "too_few_ranks")
+        """End a test that needs more ranks than there can be: a skip; a failure if a GPU is required."""
+        launch, needed = self._ranks.launch, f"{units.count(count, 'rank')} are needed"
+        code: ReasonCode = "too_few_ranks"
+        most = launch.ranks if launch else 1
+        if self.starts_ranks:
+            most = self.machine.most_processes()
+            what, code = "each has a GPU of its own, of which there are", "too_few_gpus"
+            if self.machine.gpu().info.emulated:
+                what = "where a GPU is emulated, the processors are enough for"
+            reason = f"{needed}: {what} {most}"
+        else:
+            start = (
+                f"start torchrun --nproc-per-node {count} -m pytest, or mpiexec -n {count} python -m pytest"
+            )
+            reason = f"{needed}, and with {self._without_ranks} pytest starts none; leave it out, or {start}"
+            if launch is not None:
+                reason = f"{needed}, and this launch has {launch.ranks}; {start}"
+        if count > most:
+            self._fail_where_required(reason)
+            raise NoDevice(reason, code)
 
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost."""

@@ -117,7 +117,7 @@ class GpuPerfSession:
         self.cpu_variants = CpuVariants(
             self.records.by_nodeid, most_kept=_MOST_KEPT if hasattr(config, "workerinput") else None
         )
-        self.devices = RunDevices(self.machine, self.options, self.ranks)
+        self.devices = RunDevices(self.machine, self.options, self.ranks, _option_without_ranks(config))
         self.runner = ItemRunner(self.options, self.devices, self.cpu_variants)
         self.timers = TimeoutPauser()
         self._lock = MeasurementLock.from_option(self.options.lock)
@@ -268,7 +268,7 @@ class GpuPerfSession:
 
     def _acquire_lock(self, item: pytest.Item, spec: ItemSpec) -> AcquireLock:
         """Return what waits for the right to measure; in a test with ranks the others work, too."""
-        on_wait = partial(self._waiting, item)
+        on_wait = partial(self.waiting, item)
         if spec.is_in_ranks:
             return partial(self._lock.acquire, on_wait)
         return partial(ranks.in_turn, self.ranks, self.max_time(spec), self._lock.acquire, on_wait)
@@ -295,7 +295,7 @@ class GpuPerfSession:
         return partial(rank_run.require_own_calls, Collectives(item))
 
     @contextmanager
-    def _waiting(self, item: pytest.Item) -> Iterator[None]:
+    def waiting(self, item: pytest.Item) -> Iterator[None]:
         """Wait for another process that measures, outside the time limits of a test."""
         if self._live_line is not None:
             self._live_line.show_wait(item.nodeid)
@@ -433,6 +433,14 @@ def _baselines(gate: GateOptions) -> tuple[Report, ...]:
     if problem is not None:
         raise GpuPerfError(problem)
     return usable
+
+
+def _option_without_ranks(config: pytest.Config) -> str | None:
+    """Return the option with which this run starts no ranks; None where it may."""
+    if hasattr(config, "workerinput"):
+        return "-n"
+    asked = {"--pdb": "usepdb", "--trace": "trace"}
+    return next((flag for flag, name in asked.items() if config.getoption(name, default=False)), None)
 
 
 def _worker_number(config: pytest.Config) -> int | None:

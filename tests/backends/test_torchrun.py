@@ -1,4 +1,4 @@
-"""A scaling test with `ranks` under the real torchrun: its ranks exchange results through gloo."""
+"""A scaling test with `ranks` whose ranks exchange results through gloo, started by torchrun or by pytest."""
 
 import json
 import os
@@ -39,14 +39,16 @@ def test_sum(ranks):
 
 
 @pytest.mark.libraries
-def test_the_first_ranks_are_a_process_group_and_each_call_meets_in_it(pytester):
+@pytest.mark.parametrize("launcher", ["torchrun", "pytest"])
+def test_the_first_ranks_are_a_process_group_and_each_call_meets_in_it(pytester, launcher):
     pytester.makepyfile(test_it=SUITE)
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python"]
+    start = [sys.executable, *torchrun] if launcher == "torchrun" else []
     ours = ["-pgpuperf", "--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1"]
     run = [sys.executable, "-m", "pytest", "-pno:randomly", *ours, "--gpuperf-json=report.json"]
     path = str(Path(pytest_gpuperf.__file__).parents[1])
     ended = subprocess.run(
-        [sys.executable, *torchrun, *run],
+        [*start, *run],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -56,4 +58,5 @@ def test_the_first_ranks_are_a_process_group_and_each_call_meets_in_it(pytester)
     report = json.loads((pytester.path / "report.json").read_text("utf-8"))
     assert ["recorded", "recorded"] == [record["status"] for record in report["records"]]
     ranks = report["records"][-1]["scaling"]["ranks"]
-    assert ("torchrun", 2) == (ranks["launcher"], ranks["ranks"])
+    assert (launcher, 2) == (ranks["launcher"], ranks["ranks"])
+    assert report["records"][-1]["check"]["agreed"] is True
