@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -46,11 +47,17 @@ def run(
 
 @contextmanager
 def started(
-    command: Sequence[str], folder: Path, environment: Mapping[str, str], output: Path
+    command: Sequence[str],
+    folder: Path,
+    environment: Mapping[str, str],
+    output: Path,
+    *,
+    calls_die_with: bool = False,
 ) -> Iterator[subprocess.Popen[bytes]]:
     """Start a program in a session of its own; after this context nothing that it has started is left.
 
-    What it prints goes to a file: another program that is left running would keep a pipe open.
+    What it prints goes to a file: another program that is left running would keep a pipe open. One that calls
+    `die_with` itself may be started by a process with threads, such as JAX's, which is not forked then.
     """
     with (
         output.open("wb") as said,
@@ -62,7 +69,7 @@ def started(
             stdout=said,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=dying_with_parent(signal.SIGKILL),
+            preexec_fn=None if calls_die_with else dying_with_parent(signal.SIGKILL),
         ) as process,
     ):
         try:
@@ -74,16 +81,16 @@ def started(
 
 def dying_with_parent(number: int) -> Callable[[], None] | None:
     """Return what lets the system send a signal to a new process when this one dies; None where it cannot."""
+    return partial(die_with, os.getpid(), number) if sys.platform == "linux" else None
+
+
+def die_with(parent: int, number: int) -> None:
+    """Let the system send a signal to this process when its parent dies, where it can."""
     if sys.platform != "linux":
-        return None
-    prctl, parent = ctypes.CDLL(None).prctl, os.getpid()
-
-    def die_with_parent() -> None:
-        prctl(_DEATH_SIGNAL, number)
-        if os.getppid() != parent:  # which died before
-            os.kill(os.getpid(), number)
-
-    return die_with_parent
+        return
+    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number)
+    if os.getppid() != parent:  # which died before
+        os.kill(os.getpid(), number)
 
 
 def end(process: subprocess.Popen[Any]) -> None:

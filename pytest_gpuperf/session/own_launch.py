@@ -97,7 +97,14 @@ class OwnLaunch:
         if config.pluginmanager.hasplugin("pytest_cov"):
             arguments.append("--no-cov")
         seed = getattr(config.option, "randomly_seed", None)
-        task = Task(arguments=arguments, tests=tests, folder=str(folder), path=sys.path, seed=seed)
+        task = Task(
+            arguments=arguments,
+            tests=tests,
+            folder=str(folder),
+            path=sys.path,
+            seed=seed,
+            process=os.getpid(),
+        )
         file = folder / "task.json"
         file.write_text(task.text, encoding="utf-8")
         command = [sys.executable, "-m", own_rank.__name__, str(file)]
@@ -105,7 +112,9 @@ class OwnLaunch:
         with ExitStack() as stack:
             started = [
                 stack.enter_context(
-                    processes.started(command, config.invocation_params.dir, environment, output)
+                    processes.started(
+                        command, config.invocation_params.dir, environment, output, calls_die_with=True
+                    )
                 )
                 for environment, output in zip(_environments(ranks), outputs, strict=True)
             ]

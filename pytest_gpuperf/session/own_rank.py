@@ -5,6 +5,7 @@
 
 import json
 import os
+import signal
 import sys
 import warnings
 from dataclasses import asdict, dataclass
@@ -13,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from pytest_gpuperf.integrations import processes
 from pytest_gpuperf.integrations.launchers import REFUSED
 
 
@@ -21,7 +23,7 @@ class Task:
     """What all ranks of a launch do: the arguments of the run that started them, and of its tests these.
 
     Each has a file of its own in `folder`. `path` is where Python looks for modules, `seed` that of
-    pytest-randomly, by which all have the same order.
+    pytest-randomly, by which all have the same order. `process` has started them, and they die with it.
     """
 
     arguments: list[str]
@@ -29,6 +31,7 @@ class Task:
     folder: str
     path: list[str]
     seed: Any
+    process: int
 
     @property
     def text(self) -> str:
@@ -93,6 +96,7 @@ class _Worker:
 def main(file: str) -> int:
     """Run the tests of a task, and return pytest's exit status."""
     task = Task(**json.loads(Path(file).read_text(encoding="utf-8")))
+    processes.die_with(task.process, signal.SIGKILL)
     sys.path[:] = task.path
     return int(pytest.main(task.arguments, plugins=[_Worker(task, int(os.environ["RANK"]))]))
 

@@ -74,6 +74,12 @@ def records(pytester):
     return read
 
 
+def is_running(file):
+    """Return whether the process runs whose number a file has; one that has ended may await its parent."""
+    status = Path("/proc", file.read_text().strip(), "stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
 def on_1(what):
     return f"if RANK == '1': {what}"
 
@@ -185,7 +191,10 @@ def test_where_no_ranks_are_started_one_is_measured_and_more_are_skipped(plain, 
     result.stdout.fnmatch_lines([f"SKIPPED * {words}"])
 
 
-def test_nothing_is_left_of_ranks_when_the_run_is_interrupted(pytester):
+@pytest.mark.parametrize(
+    ("ending", "status"), [(signal.SIGINT, pytest.ExitCode.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)]
+)
+def test_nothing_is_left_of_ranks_when_the_run_is_ended(pytester, ending, status):
     pytester.makeconftest(CONFTEST.format(real="").replace("from cards import", "# "))
     here = "print(os.getpid(), file=open(f'at-{RANK}', 'w'), flush=True)"
     hang = f"if ranks.count == 2: {here} or __import__('time').sleep(99)"
@@ -197,7 +206,11 @@ def test_nothing_is_left_of_ranks_when_the_run_is_interrupted(pytester):
         deadline = monotonic() + 60
         while not all(file.exists() and file.read_text() for file in files) and monotonic() < deadline:
             sleep(0.05)
-        run.send_signal(signal.SIGINT)
-        assert pytest.ExitCode.INTERRUPTED == run.wait(30)
-    assert not any(Path("/proc", file.read_text().strip()).exists() for file in files)
-    assert [] == [*temporary.glob("gpuperf-ranks-*")]
+        run.send_signal(ending)
+        assert status == run.wait(30)
+    deadline = monotonic() + 10
+    while any(map(is_running, files)) and monotonic() < deadline:
+        sleep(0.05)
+    assert not any(map(is_running, files))
+    if ending != signal.SIGKILL:
+        assert [] == [*temporary.glob("gpuperf-ranks-*")]
