@@ -1,3 +1,3 @@
-"""The gallery is one suite; existing_suite (own options) and keras_networks (Keras) run by themselves."""
+"""The gallery is one suite; existing_suite (own options), keras_networks and ranks run by themselves."""
 
-collect_ignore = ["existing_suite", "keras_networks"]
+collect_ignore = ["existing_suite", "keras_networks", "ranks"]

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil, log
 from statistics import fmean, median
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -238,7 +238,7 @@ def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool
     def is_elsewhere(value: object) -> bool:
         # Of a donated array nobody knows where it was.
         is_there = library_of(value) == device.backend and ask.attribute(value, "device") is not None
-        return is_there and not holds(value)
+        return is_there and not holds(value) and not ask.answer(_is_partly_on, value, device, default=False)
 
     found: Iterator[object]
     values = [leaf.value for leaf in result]
@@ -258,6 +258,11 @@ def on_placement(workload: Workload, result: Iterable[Leaf], *, works_here: bool
         "device.native"
     )
     return Note(code="not_on_device", text=text)
+
+
+def _is_partly_on(value: Any, device: TimedDevice) -> bool:
+    """Return whether an array that several devices share, as JAX's may be, has a part on this one."""
+    return device.native in value.devices()
 
 
 def faster_than_roof(side: DeviceRoof, workload: Workload, *, is_given: bool) -> str:

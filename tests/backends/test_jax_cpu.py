@@ -278,6 +278,13 @@ def test_a_call_whose_arrays_are_on_another_device_is_noted(cpu, second, body, s
     assert any(said in text for text in notes), notes
 
 
+def test_a_call_whose_arrays_are_on_its_device_and_others_is_not_said_to_be_elsewhere(cpu, second):
+    mesh = jax.make_mesh((2,), ("both",), devices=jax.local_devices(backend="cpu")[:2])
+    shared = jax.device_put(np.ones((8, 8)), jax.NamedSharding(mesh, jax.P("both")))
+    record = walked(lambda device: lambda: DOUBLE(shared), cpu, second, Demand(), max_time=0.5)
+    assert [] == [note.text for note in record.notes if note.code == "not_on_device"]
+
+
 def test_a_call_that_returns_what_the_next_one_donates_is_not_said_to_be_elsewhere(cpu, second):
     step = jax.jit(lambda x: x + 1, donate_argnums=0)
 
