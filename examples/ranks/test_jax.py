@@ -1,7 +1,8 @@
 """A training step on one mesh over several processes of JAX: each has rows of a batch, XLA sums gradients.
 
-    for n in 0 1; do JAX_COORDINATOR_ADDRESS=localhost:12355 JAX_NUM_PROCESSES=2 JAX_PROCESS_ID=$n \\
-        pytest examples/ranks/test_jax.py --gpuperf-gpu=jax & done; wait
+    pytest examples/ranks/test_jax.py --gpuperf-gpu=jax
+
+starts the processes, with the variables that are read here.
 """
 
 import os
@@ -25,7 +26,7 @@ def test_training_step(ranks):
     if ranks.device.backend != "jax":
         pytest.skip("this is about JAX: pass --gpuperf-gpu=jax, or jax:cpu without a GPU")
     if jax.process_count() < ranks.count:
-        pytest.skip("JAX knows this process only: set JAX_COORDINATOR_ADDRESS and its relatives")
+        pytest.skip("JAX knows this process only: plain pytest sets the variables that tell it of others")
     platform = ranks.device.native.platform
     first = [device for device in jax.devices(platform) if device.process_index < ranks.count]
     mesh = jax.make_mesh((ranks.count,), ("ranks",), devices=first)

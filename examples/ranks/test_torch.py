@@ -1,6 +1,8 @@
 """A training step through DistributedDataParallel: each rank has rows of one batch, and gradients are summed.
 
-OMP_NUM_THREADS=8 torchrun --nproc-per-node 2 -m pytest examples/ranks/test_torch.py --gpuperf-gpu=torch
+    pytest examples/ranks/test_torch.py --gpuperf-gpu=torch
+
+or, for other tests with several ranks, too, torchrun --nproc-per-node 2 -m pytest ...
 """
 
 import os
@@ -16,7 +18,7 @@ ROWS, WIDTH = 4096, 1024
 
 @pytest.fixture(scope="session", autouse=True)
 def processes():
-    """One group of all ranks, where a launcher has started several; a rank that hangs ends the others."""
+    """One group of all ranks, where there are several; a rank that hangs ends the others."""
     if "RANK" not in os.environ:
         yield
         return

@@ -81,14 +81,19 @@ def started(
 
 def dying_with_parent(number: int) -> Callable[[], None] | None:
     """Return what lets the system send a signal to a new process when this one dies; None where it cannot."""
-    return partial(die_with, os.getpid(), number) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return None
+    return partial(_die_with, ctypes.CDLL(None).prctl, os.getpid(), number)  # nothing is loaded after a fork
 
 
 def die_with(parent: int, number: int) -> None:
     """Let the system send a signal to this process when its parent dies, where it can."""
-    if sys.platform != "linux":
-        return
-    ctypes.CDLL(None).prctl(_DEATH_SIGNAL, number)
+    if sys.platform == "linux":
+        _die_with(ctypes.CDLL(None).prctl, parent, number)
+
+
+def _die_with(prctl: Callable[[int, int], int], parent: int, number: int) -> None:
+    prctl(_DEATH_SIGNAL, number)
     if os.getppid() != parent:  # which died before
         os.kill(os.getpid(), number)
 

@@ -82,14 +82,20 @@ def test_an_exchange_of_mpi4py_scales(start, measured):
     measured("mpich", start(*command))
 
 
-def test_plain_pytest_skips_them_with_what_to_do(start, pytester):
+@pytest.mark.libraries
+@pytest.mark.parametrize("name", ["torch", "jax"])
+def test_plain_pytest_starts_their_ranks_itself(start, measured, name):
+    if find_spec(name) is None:
+        pytest.skip(f"the extra `{name}` has it")
+    measured("pytest", start(sys.executable, *OURS.split(), f"test_{name}.py", f"--gpuperf-gpu={name}:cpu"))
+
+
+def test_on_another_device_they_are_skipped_with_what_to_do(start, pytester):
     ended = start(sys.executable, *OURS.split(), "-rs", ".", "--gpuperf-gpu=simulated")
     output, _ = ended.communicate(timeout=120)
     assert ended.returncode in {0, pytest.ExitCode.NO_TESTS_COLLECTED}, output
     for name, module in (("PyTorch", "torch"), ("JAX", "jax")):
         said = f"this is about {name}: pass" if find_spec(module) else f"{name} is not installed"
         assert said in output
-        if find_spec(module):
-            assert "2 ranks are needed, and this pytest is no rank of a launch; start torchrun" in output
     if find_spec("mpi4py") is None:
         assert "mpi4py is not installed" in output
