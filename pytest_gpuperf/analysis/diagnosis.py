@@ -11,7 +11,7 @@ from pytest_gpuperf.analysis.copied_calls import copied_call
 from pytest_gpuperf.model.measurement import Estimate, Measurement
 from pytest_gpuperf.model.offload import BreakEven, Diagnosis, DiagnosisCode
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.model.units import bandwidth, count, listed, seconds, size
+from pytest_gpuperf.model.units import bandwidth, count, listed, measured_percent, seconds, size
 
 _BUSY = 0.5  # of a call's time: a device that is busy for less of it waits for its launches
 _ONE_PROCESSOR = 1.25  # processors kept busy by one thread and a little else
@@ -206,8 +206,9 @@ def _memory_bound(case: _Case) -> str | None:
     if side.cache_resident:
         return None
     above = ", for reading alone is faster than a copy" if side.share.value > 1 else ""
+    share = measured_percent(side.share.value)
     return (
-        f"memory-bound: the {case.gpu.device.noun} is at {_percent(side.share)} of its roof, a plain copy of "
+        f"memory-bound: the {case.gpu.device.noun} is at {share} of its roof, a plain copy of "
         f"as many bytes ({size(side.bytes)}){above}; only fewer bytes make it much faster: fuse operations, "
         "or use a smaller dtype"
     )
@@ -219,12 +220,13 @@ def _cpu_code_far_from_roof(case: _Case) -> str | None:
     shares = [side.share for side in (roof.cpu, roof.gpu) if side and side.share] if roof else []
     if len(shares) < 2:
         return None
-    cpu, gpu = shares
-    if gpu.value < _NEAR or gpu.value < _FAR * cpu.value:
+    cpu, gpu = (share.value for share in shares)
+    if gpu < _NEAR or gpu < _FAR * cpu:
         return None
+    on_cpu, on_gpu = map(measured_percent, (cpu, gpu))
     return (
-        f"CPU code far from its roof: it is at {_percent(cpu)} of a plain copy of as many bytes, the "
-        f"{case.gpu.device.noun} at {_percent(gpu)} of its own: the speedup flatters the GPU; compare with "
+        f"CPU code far from its roof: it is at {on_cpu} of a plain copy of as many bytes, the "
+        f"{case.gpu.device.noun} at {on_gpu} of its own: the speedup flatters the GPU; compare with "
         "CPU code that uses all processors and writes no intermediate arrays"
     )
 
@@ -241,10 +243,6 @@ def _cache_resident(case: _Case) -> str | None:
         "find them again; a program that comes with other data each time is slower: measure inputs of its "
         "size"
     )
-
-
-def _percent(share: Estimate) -> str:
-    return f"{100 * share.value:.0f} %"
 
 
 def _amortized(calls: Estimate | None, cost: str) -> str:

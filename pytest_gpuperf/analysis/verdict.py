@@ -132,7 +132,8 @@ def judge_share(
     share = sampled.speedup()
     if share is None:
         return Verdict(status="recorded", reason=None)
-    found = f"{_percent(share.value)} {units.interval(share.low, share.high, _percent)}"
+    range_ = units.interval(share.low, share.high, units.measured_percent)
+    found = f"{units.measured_percent(share.value)} {range_}"
     return judge(
         share,
         Demand(min=least),
@@ -143,10 +144,6 @@ def judge_share(
         state=f"required at least {units.percent(least)} of the {noun}'s roof ({roof}), found {found}",
         missed="share_below_limit",
     )
-
-
-def _percent(share: float) -> str:
-    return f"{units.digits(100 * share)} %"
 
 
 def both(one: Verdict, other: Verdict) -> Verdict:

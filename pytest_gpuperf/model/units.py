@@ -71,6 +71,11 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
+def measured_percent(share: float) -> str:
+    """Return a measured share in percent, with the digits of a measured number: `62.4 %`."""
+    return f"{digits(100 * share)} %"
+
+
 def change(ratio: float) -> str:
     """Return a ratio as a change in percent, with its sign: `-18 %`, `+3.5 %`."""
     percent = 100 * (ratio - 1)
