@@ -69,7 +69,7 @@ def describe(scaling: Scaling, speedup: Speedup) -> str:
     """Return the required efficiency and that found: what a verdict's reason begins with."""
     required = f"required at least {scaling.required:g}, " if scaling.is_judged else ""
     shown = efficiency_text(efficiency_of(scaling, speedup.estimate))
-    return f"{required}parallel efficiency {shown} on {units.count(scaling.count, 'device')}"
+    return f"{required}parallel efficiency {shown} on {units.count(scaling.count, scaling.member)}"
 
 
 def efficiency_text(efficiency: Estimate) -> str:
@@ -118,11 +118,12 @@ def _curve(members: Sequence[tuple[Scaling, Record]]) -> ScalingCurve:
         required=next((scaling.required for scaling, _ in members if scaling.required), None),
         points=points,
         counts=last.counts,
-        diagnosis=(*_diagnoses(points, last.counts[0]), *_stragglers(last)),
+        member=last.member,
+        diagnosis=(*_diagnoses(points, last.counts[0], f"{last.member}s"), *_stragglers(last)),
     )
 
 
-def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosis]:
+def _diagnoses(points: Sequence[ScalingPoint], fewest: int, they: str) -> Iterable[Diagnosis]:
     """Yield what holds a curve back: one number of devices alone does not tell a cause from another."""
     shares = [(point.count, point.karp_flatt) for point in points if point.karp_flatt is not None]
     efficiency = next((point.efficiency for point in reversed(points) if point.efficiency), None)
@@ -132,21 +133,21 @@ def _diagnoses(points: Sequence[ScalingPoint], fewest: int) -> Iterable[Diagnosi
     stayed = last.lower - _DRIFT <= first.value <= last.upper + _DRIFT and first.lower <= last.value + _DRIFT
     if efficiency.upper * most / fewest < 1:
         sentence = (
-            f"{most} devices are slower than {fewest} at the same work: to submit it and to "
+            f"{most} {they} are slower than {fewest} at the same work: to submit it and to "
             "exchange results costs more than they save; give each call more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence)
     elif last.lower > first.upper + _DRIFT:
         sentence = (
-            f"the share of the work that the devices do not divide grows from {_share(first.value)} on "
-            f"{fewer} devices to {_share(last.value)} on {most} (Karp-Flatt): communication or "
-            "synchronization holds it back; exchange less, or give each device more work"
+            f"the share of the work that the {they} do not divide grows from {_share(first.value)} on "
+            f"{fewer} {they} to {_share(last.value)} on {most} (Karp-Flatt): communication or "
+            "synchronization holds it back; exchange less, or give each of them more work"
         )
         yield Diagnosis(code="communication_bound", sentence=sentence)
     elif stayed and last.lower > 0 and last.upper <= 1:
         sentence = (
-            f"about {units.digits(100 * last.value)} % of the work is not divided among the devices, however "
-            f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} devices): divide it, too, or make "
+            f"about {units.digits(100 * last.value)} % of the work is not divided among the {they}, however "
+            f"many there are (Karp-Flatt {karp_flatt_text(last)} on {most} {they}): divide it, too, or make "
             "it smaller"
         )
         yield Diagnosis(code="serial_part", sentence=sentence)

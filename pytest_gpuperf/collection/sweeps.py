@@ -24,7 +24,7 @@ from pytest_gpuperf.devices.device_parameter import DeviceSpec
 from pytest_gpuperf.model.demand import Demand, SizeGroup
 from pytest_gpuperf.model.nodeid import function_of
 from pytest_gpuperf.model.plain_text import quote, stable_text
-from pytest_gpuperf.model.scaling import Scaling
+from pytest_gpuperf.model.scaling import Member, Scaling
 
 SCALING = "scaling"
 _THRESHOLD = "offload_threshold"
@@ -171,7 +171,8 @@ def _its_scaling(item: pytest.Function, marks: list[pytest.Mark]) -> tuple[Scali
     (group,) = groups
     if group not in parameters(item):
         raise ValueError("the marker was added after collection; add it where the test is defined")
-    return replace(of_all, count=parameters(item)[group]), demand
+    member: Member = "rank" if group == "ranks" else "device"
+    return replace(of_all, count=parameters(item)[group], member=member), demand
 
 
 def _member(item: pytest.Function, demand: SizeGroup) -> SizeGroup:

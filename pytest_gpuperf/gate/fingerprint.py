@@ -56,7 +56,7 @@ def record_conditions(devices: Conditions, record: Record, kinds: Sequence[Kind]
     """
     conditions = {**devices, "scope": record.scope}
     if (its := record.scaling) is not None:
-        conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], 'device')}"
+        conditions["scaling"] = f"{its.mode} from {units.count(its.counts[0], its.member)}"
     for kind in kinds:
         if measured := record.measurement(kind):
             conditions |= _device(kind.upper(), measured.device)

@@ -11,6 +11,9 @@ Mode = Literal["strong", "weak"]
 """Strong: the problem stays the same. Weak: it grows with the number of devices."""
 MODES: tuple[Mode, ...] = ("strong", "weak")
 
+Member = Literal["device", "rank"]
+"""What a scaling test counts: devices that one process drives, or processes with a device each."""
+
 
 class RankBlocks(Value, frozen=True, kw_only=True):
     """The timed blocks of a test that each rank of a launch ran on a device of its own; warm-up's, too.
@@ -51,6 +54,8 @@ class Scaling(Value, frozen=True, kw_only=True):
     """Numbers of devices of the group, fewest first."""
     required: Positive | None = None
     """Smallest parallel efficiency that passes; null without one."""
+    member: Member = "device"
+    """What `count` and `counts` count."""
     ranks: RankBlocks | None = None
     """How the ranks of a launch ran it; null where one process drove all devices, or one rank ran alone."""
     base: Measurement | None = None
@@ -113,5 +118,7 @@ class ScalingCurve(Value, frozen=True, kw_only=True):
     """Numbers of devices of all tests of the group, fewest first."""
     points: tuple[ScalingPoint, ...]
     """Numbers of devices that have a record, fewest first."""
+    member: Member = "device"
+    """What `counts` counts."""
     diagnosis: tuple[Diagnosis, ...] = ()
     """What holds the efficiency back."""

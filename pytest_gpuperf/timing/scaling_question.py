@@ -27,10 +27,10 @@ from pytest_gpuperf.work.workload import Workload
 
 _GROWN = 0.9  # of what a device had before: a problem that grows need not divide without a remainder
 _HINT = (
-    "return what does not depend on the number of devices: the parts that make up the whole, or a value that "
+    "return what does not depend on the number of {}s: the parts that make up the whole, or a value that "
     "is reduced over all of them; check=False compares nothing"
 )
-_OTHER_PROBLEMS = "under weak scaling each number of devices has a problem of its own"
+_OTHER_PROBLEMS = "under weak scaling each number of {}s has a problem of its own"
 
 
 class ScalingQuestion(Question):
@@ -58,7 +58,7 @@ class ScalingQuestion(Question):
         self._group = device
         note = self._check_inputs(timer.workload, device)
         if device.count > 1:
-            _require_all_devices(timer.workload, device)
+            self._require_all(timer.workload, device)
         return note
 
     def judge(self, facts: Facts) -> Answer:
@@ -104,10 +104,11 @@ class ScalingQuestion(Question):
 
         Returns a note where each device has a copy of all that it should have a part of.
         """
-        arrays = workload.arrays if workload.scope == "call" else []
+        arrays, member = workload.arrays if workload.scope == "call" else [], self._scaling.member
+        they = f"{member}s"
         if not arrays and self._is_weak:
             raise GpuPerfError(
-                "under weak scaling the inputs must be known, to see that they grow with the devices; make "
+                f"under weak scaling the inputs must be known, to see that they grow with the {they}; make "
                 "them first, and return a function that does the work and names them"
             )
         if not arrays:
@@ -115,8 +116,8 @@ class ScalingQuestion(Question):
         if idle := group.idle(arrays):
             numbers = units.first_few(map(str, idle))
             raise GpuPerfError(
-                f"no input of the workload is on {len(idle)} of the {group.count} devices ({numbers}); "
-                "divide them with devices.asarray(host, shard=0), or copy them with devices.asarray(host)"
+                f"no input of the workload is on {len(idle)} of the {group.count} {they} ({numbers}); "
+                f"divide them with {they}.asarray(host, shard=0), or copy them with {they}.asarray(host)"
             )
         sizes = sorted(map(any_array.bytes_of, group.on_first(arrays)), reverse=True)
         whole = sum(map(any_array.bytes_of, arrays)) + group.bytes_elsewhere
@@ -125,28 +126,28 @@ class ScalingQuestion(Question):
             self._on_fewest, self._whole_on_fewest = sizes, whole
         elif self._is_weak and (whole == self._whole_on_fewest or _is_smaller(sizes, self._on_fewest)):
             raise GpuPerfError(
-                "under weak scaling the problem grows with the devices, and that of "
-                f"{units.count(group.count, 'device')} is too small compared with that of "
-                f"{units.count(fewest, 'device')}; make what is divided devices.count times as large and "
+                f"under weak scaling the problem grows with the {they}, and that of "
+                f"{units.count(group.count, member)} is too small compared with that of "
+                f"{units.count(fewest, member)}; make what is divided {they}.count times as large and "
                 "copy the rest, or remove mode='weak'"
             )
         elif not self._is_weak and sizes == self._on_fewest:
-            text = "every device has all inputs, so nothing was divided: pass shard= to devices.asarray"
+            text = f"every {member} has all inputs, so nothing was divided: pass shard= to {they}.asarray"
             return Note(code="check_the_test", text=text)
         return None
 
-
-def _require_all_devices(workload: Workload, group: DeviceGroup) -> None:
-    """Refuse a workload that leaves devices idle: more of them would not be what is measured."""
-    with group.context():
-        at_work = devices_at_work(workload, group)
-    idle = [number for number in range(group.count) if number not in at_work]
-    if idle:
-        numbers = units.first_few(map(str, idle))
-        raise GpuPerfError(
-            f"no work reached {len(idle)} of the {group.count} devices ({numbers}); submit a part of it "
-            "to each of devices.all"
-        )
+    def _require_all(self, workload: Workload, group: DeviceGroup) -> None:
+        """Refuse a workload that leaves devices idle: more of them would not be what is measured."""
+        with group.context():
+            at_work = devices_at_work(workload, group)
+        idle = [number for number in range(group.count) if number not in at_work]
+        if idle:
+            numbers, member = units.first_few(map(str, idle)), self._scaling.member
+            remedy = "to each of devices.all" if member == "device" else "on each of them, to ranks.device"
+            raise GpuPerfError(
+                f"no work reached {len(idle)} of the {group.count} {member}s ({numbers}); submit a part of "
+                f"it {remedy}"
+            )
 
 
 def _is_smaller(sizes: list[int], before: list[int]) -> bool:
@@ -169,7 +170,8 @@ class ScalingChecks(ResultChecks):
 
     def __init__(self, demand: Demand, scaling: Scaling) -> None:
         super().__init__(demand)
-        self._hints = _HINT
+        self._hints = _HINT.format(scaling.member)
+        self._other_problems = _OTHER_PROBLEMS.format(scaling.member)
         self.compares_devices = scaling.mode == "strong"
         self._first_of_group: list[list[Leaf]] = []  # of the first calls, where devices are not compared
         self._compared = 0  # of the last ones
@@ -194,7 +196,7 @@ class ScalingChecks(ResultChecks):
                 place = self._compared % len(self._first_of_group)
                 self.require_same_result(self._first_of_group[place], gpu)
                 self._compared += 1
-            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=_OTHER_PROBLEMS)
+            self.outcome = ResultCheck(agreed=None, error=None, tolerance=None, reason=self._other_problems)
             self.degenerate = list(result_check.degenerate(gpu, gpu))
         else:
             super().compare(*_aligned(cpu, gpu), device, when)
@@ -202,7 +204,7 @@ class ScalingChecks(ResultChecks):
 
 def _names(scaling: Scaling) -> tuple[str, str]:
     """Return the names of both groups of devices."""
-    return units.count(scaling.counts[0], "device"), units.count(scaling.count, "device")
+    return units.count(scaling.counts[0], scaling.member), units.count(scaling.count, scaling.member)
 
 
 def _aligned(few: list[Leaf], many: list[Leaf]) -> tuple[list[Leaf], list[Leaf]]:

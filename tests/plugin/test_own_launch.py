@@ -108,7 +108,7 @@ def test_ranks_are_started_for_the_tests_that_need_them_and_for_no_others(plain,
 def test_an_efficiency_below_the_limit_fails_the_run(plain):
     result = plain(efficiency=0.9)
     result.assert_outcomes(passed=3, failed=1)
-    result.stdout.fnmatch_lines(["*required at least 0.9, parallel efficiency 0.62*on 2 devices"])
+    result.stdout.fnmatch_lines(["*required at least 0.9, parallel efficiency 0.62*on 2 ranks"])
 
 
 def test_what_is_raised_on_another_rank_is_shown_with_its_traceback(plain):

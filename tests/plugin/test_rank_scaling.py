@@ -87,10 +87,13 @@ def test_the_verdict_is_on_the_most_ranks_and_those_beyond_a_count_wait(launch):
     assert [0, 0, 0] == found.status, found.output
     assert ["recorded", "passed"] == statuses(found)
     assert "2ranks] PASSED (efficiency 0.62 " in found.output[0]
-    assert "devices 2, time 8.00 ms, speedup 1.25x, efficiency 0.62" in found.output[0]
+    assert "ranks 2, time 8.00 ms, speedup 1.25x, efficiency 0.62" in found.output[0]
+    assert "rank" == found.report["scalings"][0]["member"]
     found = launch(marker="[1, 2], efficiency=0.8", times={1: [10.0], 2: [5.0, 20.0]}, ranks=3)
     assert [1, 0, 0] == found.status
-    assert "efficiency_below_limit" == found.report["records"][-1]["reason_code"]
+    last = found.report["records"][-1]
+    assert "efficiency_below_limit" == last["reason_code"]
+    assert last["reason"].endswith("on 2 ranks")
 
 
 def test_each_rank_has_its_number_its_part_and_its_device_and_all_meet(launch, pytester):
@@ -257,10 +260,13 @@ def test_a_rank_without_input_or_without_work_is_refused(launch):
     without = SUITE.replace("part = ranks", "part = np.ones(2) if RANK else ranks")
     found = launch(source=without, marker=JUDGED)
     assert [1, 1] == found.status
-    assert "no input of the workload is on 1 of the 2 devices (1)" in found.output[0]
+    assert (
+        "no input of the workload is on 1 of the 2 ranks (1); divide them with ranks.asarray"
+        in found.output[0]
+    )
     found = launch(call=on_1("return part is None"), marker=JUDGED)
     assert [1, 1] == found.status
-    assert "no work reached 1 of the 2 devices (1)" in found.output[0]
+    assert "no work reached 1 of the 2 ranks (1); submit a part of it on each of them" in found.output[0]
 
 
 def test_under_weak_scaling_inputs_grow_with_the_ranks(launch):
@@ -271,7 +277,9 @@ def test_under_weak_scaling_inputs_grow_with_the_ranks(launch):
     assert records(found)["test_step[2ranks]"]["scaling"]["efficiency"]["value"] == pytest.approx(8 / 9)
     found = launch(marker=marker, times={1: [8.0], 2: [8.0, 9.0]})
     assert [1, 1] == found.status
-    assert "is too small compared with that of 1 device" in found.output[0]
+    assert (
+        "is too small compared with that of 1 rank; make what is divided ranks.count times" in found.output[0]
+    )
 
 
 RESULTS = """
@@ -351,7 +359,7 @@ def test_results_are_not_compared_where_that_is_not_asked_or_problems_differ(lau
     found = launch(source=grown, body="part * (2 - RANK)")
     assert [0, 0] == found.status
     check = records(found)["test_step[2ranks]"]["check"]
-    assert "under weak scaling each number of devices has a problem of its own" == check["reason"]
+    assert "under weak scaling each number of ranks has a problem of its own" == check["reason"]
 
 
 def test_a_rank_that_is_slowest_nearly_always_is_a_straggler(launch):

@@ -89,7 +89,7 @@ def of_scaling(curve: ScalingCurve) -> Figure | None:
     values = [(float(point.count), point.efficiency) for point in curve.points if point.efficiency]
     if not values:
         return None
-    said = (f"{efficiency_text(each)} on {units.count(int(count), 'device')}" for count, each in values)
+    said = (f"{efficiency_text(each)} on {units.count(int(count), curve.member)}" for count, each in values)
     finding = f"Scaling of {scaling_heading(curve)}: efficiency {', '.join(said)}"
     counts = [float(point.count) for point in curve.points]
     # The line begins with the fewest devices, with which all others are compared.
@@ -101,7 +101,7 @@ def of_scaling(curve: ScalingCurve) -> Figure | None:
     return chart.figure(
         lines,
         (),
-        across=Axis(name="devices", word="{:.0f}".format),
+        across=Axis(name=f"{curve.member}s", word="{:.0f}".format),
         ticks=counts,
         upright=Axis(name="efficiency", word="{:g}".format, log=False),
         finding=finding,

@@ -111,7 +111,7 @@ def text(run: Run, history: History | None = None) -> str:
             (
                 scaling_heading(each),
                 verdicts.get(each.points[-1].nodeid, ()),
-                list(map(scaling_cells, each.points)),
+                [scaling_cells(each, point) for point in each.points],
                 each.diagnosis,
                 curves.of_scaling(each),
             )

@@ -26,15 +26,15 @@ def scaling_lines(curve: ScalingCurve) -> Iterator[str]:
     """Yield what was measured on each number of devices, and what holds the efficiency back."""
     for point in curve.points:
         if point.time is not None:
-            known = [f"{name} {cell}" for name, cell in scaling_cells(point).items() if cell != "-"]
+            known = [f"{name} {cell}" for name, cell in scaling_cells(curve, point).items() if cell != "-"]
             yield ", ".join(known)
     yield from (diagnosis.sentence for diagnosis in curve.diagnosis)
 
 
-def scaling_cells(point: ScalingPoint) -> dict[str, str]:
+def scaling_cells(curve: ScalingCurve, point: ScalingPoint) -> dict[str, str]:
     """Return the row of a number of devices in a table, by headings; a dash for what was not measured."""
     return {
-        "devices": f"{point.count}",
+        f"{curve.member}s": f"{point.count}",
         "time": "-" if point.time is None else units.seconds(point.time),
         "speedup": "-" if point.speedup is None else f"{units.digits(point.speedup.value)}x",
         "efficiency": "-" if point.efficiency is None else efficiency_text(point.efficiency),
