@@ -28,8 +28,9 @@ ExpectedTests     with RunHooks                       collectreport, deselected
 TimeoutPauser     with RunHooks                       timeout_set_timer, timeout_cancel_timer (both first)
 OwnLaunch         when tests begin, where one has    runtest_protocol (first)
                   `ranks` and this is no rank
-RankHooks         with RunHooks, where this process   runtest_teardown, sessionfinish (both first),
-                  is a rank of several                terminal_summary
+RankHooks         with RunHooks, where this process   runtest_makereport, runtest_teardown,
+                  is a rank of several                sessionfinish (all first), keyboard_interrupt,
+                                                      terminal_summary
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, runtest_logreport (first),
                                                       testnodedown (first)

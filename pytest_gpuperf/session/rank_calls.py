@@ -25,11 +25,11 @@ from pytest_gpuperf.work.values import snapshot, values_of
 from pytest_gpuperf.work.workload import ResettableCall
 
 
-def serve(item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank, max_time: float) -> None:
+def serve(item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank) -> None:
     """Make the calls of a test until rank 0 has measured it; raise what they raise, or why that ended it."""
     if (scaling := item.stash[SPEC].scaling) is not None:
         make_groups((scaling.counts[0], scaling.count), ranks.number)
-    _Server(item, bind, device, ranks, max_time).serve()
+    _Server(item, bind, device, ranks).serve()
 
 
 class _Server:
@@ -38,14 +38,11 @@ class _Server:
     Of each group it keeps the last result, as a timed block does on rank 0.
     """
 
-    def __init__(
-        self, item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank, max_time: float
-    ) -> None:
+    def __init__(self, item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank) -> None:
         self._item = item
         self._bind = bind
         self._device = device
         self._ranks = ranks
-        self._max_time = max_time
         self._groups: dict[int, RankGroup] = {}
         self._calls: dict[int, Callable[[], Any]] = {}
         self._results: dict[int, Any] = {}
@@ -146,7 +143,7 @@ class _Server:
         self._ranks.answer(self._item, {"said": what, **facts}, data)
 
     def _command(self) -> Message:
-        return self._ranks.command(self._item, self._max_time)
+        return self._ranks.command(self._item)
 
     def _expected(self, what: str) -> Message:
         """Return a command that can be this one alone, unless rank 0 has ended the test."""

@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import selectors
+import signal
 import socket
 import stat
 import sys
@@ -18,6 +19,8 @@ from time import monotonic, sleep
 from typing import Any
 
 Message = dict[str, Any]
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+"""The signal that ends any process; Windows, where none is sent, does not have it."""
 
 _HOST = "127.0.0.1"
 _RETRY = 0.05  # seconds between two attempts to connect
@@ -35,11 +38,13 @@ _LONGEST_TOKEN = 256  # bytes: whoever sends more before that is known is no ran
 class Channel:
     """One connection, on which each message is a line of JSON. `number` is the rank at its other end.
 
-    Bytes may follow a message, which has them as `data` where it is received.
+    Bytes may follow a message, which has them as `data` where it is received. `process` is what rank 0 has
+    said of its own.
     """
 
     def __init__(self, connection: socket.socket, number: int | None = None) -> None:
         self.number = number
+        self.process: str | None = None
         self.connection = connection
         self._unread = bytearray()
         self._unfinished: Message | None = None  # its bytes have not all come
@@ -164,6 +169,29 @@ class _Place:
         except OSError:
             pass
         return False
+
+    def signal(self, number: int) -> None:
+        """Send a signal to its process, unless that has ended or is not the one that this process sees so."""
+        if sys.platform != "win32" and self.container == _container() and not self.is_gone:
+            with suppress(OSError):
+                os.kill(self.process, number)
+
+
+def this_process() -> str:
+    """Return what `send_signal` and `is_gone` know this process by."""
+    return _Place.of_this_process(0, "").text
+
+
+def send_signal(process: str | None, number: int) -> None:
+    """Send a signal to the process of another rank, as far as that is certainly the one."""
+    if (place := _Place.read(process or "")) is not None:
+        place.signal(number)
+
+
+def is_gone(process: str | None) -> bool:
+    """Return whether the process of another rank has ended, or cannot be known."""
+    place = _Place.read(process or "")
+    return place is None or place.container != _container() or place.is_gone
 
 
 def _start(process: int) -> str:
@@ -326,6 +354,7 @@ def _welcomed(file: Path, text: str, number: int, deadline: float) -> Channel | 
         if answer != _WELCOME:
             channel.close()
     if answer == _WELCOME:
+        channel.process = text
         return channel
     return str(answer["refused"]) if answer and "refused" in answer else None
 

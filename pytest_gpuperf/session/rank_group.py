@@ -170,6 +170,7 @@ class MeasuredRanks(RankGroup):
 
         def joint_call() -> Any:
             self._hear_of_call()
+            self._ranks.require(self.count)
             self._last_key += 1
             made = self._last_key
             self._tell({"do": "call", "key": key, "as": made})

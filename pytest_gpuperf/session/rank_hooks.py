@@ -3,8 +3,10 @@
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.model.plain_text import printable
+from pytest_gpuperf.model.plain_text import first_line, message, printable
 from pytest_gpuperf.session.cpu_variants import CpuRun
+from pytest_gpuperf.session.rank_signals import Terminated
+from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
@@ -22,10 +24,22 @@ class RankHooks:
         self._cpu_run = cpu_run
         self._run: pytest.Session | None = None
         self._is_early = False
+        self._is_terminated = False
         if not session.ranks.measures:  # all share one cache, and rank 0 knows how a speedup test ended
             for name in _REMEMBER_FAILURES:
                 if (plugin := config.pluginmanager.get_plugin(name)) is not None:
                     config.pluginmanager.unregister(plugin)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
+        """Tell the others why a test in which they work has not begun here."""
+        if call.when != "setup" or call.excinfo is None or SPEC not in item.stash:
+            return
+        if item.stash[SPEC].is_in_ranks:
+            error = call.excinfo.value
+            is_skip = isinstance(error, SKIPS)
+            cause = message(error) or "skipped" if is_skip else f"{first_line(error)}, raised in its set-up"
+            self._session.ranks.end_setup(item, cause, is_skip=is_skip)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_teardown(self, item: pytest.Item) -> None:
@@ -34,11 +48,16 @@ class RankHooks:
             return
         self._session.meet_ranks(item, item.stash[SPEC])
 
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Keep whether a launcher or another rank ends this one, and so waits for none that waits for it."""
+        self._is_terminated = isinstance(excinfo.value, Terminated)
+
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
         """Keep the session for its exit status, and tell the other ranks that its tests are over."""
         self._run = session
-        self._is_early = bool(session.shouldfail or session.shouldstop) or exitstatus in _CUT_SHORT
+        is_cut_short = exitstatus in _CUT_SHORT and not self._is_terminated
+        self._is_early = bool(session.shouldfail or session.shouldstop) or is_cut_short
         self._session.ranks.finish()
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:

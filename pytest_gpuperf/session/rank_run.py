@@ -21,13 +21,13 @@ COLLECTIVE = (
 )
 
 
-def call(item: pytest.Function, spec: ItemSpec, devices: RunDevices, ranks: Ranks, max_time: float) -> None:
+def call(item: pytest.Function, spec: ItemSpec, devices: RunDevices, ranks: Ranks) -> None:
     """Run a test as plain pytest would, on the CPU and on this rank's own GPU, or on the one of the two.
 
     One with `ranks` makes the calls that rank 0 makes.
     """
     if spec.is_in_ranks and isinstance(ranks, OtherRank):
-        rank_calls.serve(item, timed_call.bind_of(item, spec), devices.gpu(), ranks, max_time)
+        rank_calls.serve(item, timed_call.bind_of(item, spec), devices.gpu(), ranks)
         return
     if spec.scaling is not None:
         pytest.skip(_SCALING)

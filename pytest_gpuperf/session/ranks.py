@@ -1,11 +1,12 @@
 """The processes of one launch: rank 0 measures a test while the others, which have run it once, wait."""
 
 import os
+import signal
 import socket
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from time import perf_counter
+from time import perf_counter, sleep
 
 import pytest
 
@@ -14,20 +15,23 @@ from pytest_gpuperf.integrations import collectives, launchers
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch, Rank
 from pytest_gpuperf.model.units import count
+from pytest_gpuperf.session import rank_channel, rank_signals
 from pytest_gpuperf.session.rank_channel import Channel, Message, Server, connect
+from pytest_gpuperf.session.rank_patience import Patience
 from pytest_gpuperf.timing.lock import LockHold, OnWait
 
 _JOIN = 60.0  # seconds from the end of collection until all ranks are there
 _ANSWER = 30.0  # seconds more for rank 0 to answer those that are, and for others to end with it
-_SHORTEST = 30.0  # seconds for which rank 0 waits at least for those that still run a test
-_CALLS = 10  # as many times what rank 0's own first calls took: other ranks may share its processors
+_GRACE = 30.0  # seconds for rank 0, once it is asked to end, to write its report: as torchrun gives it
 _IDLE = 5.0  # seconds for which a rank that ends early waits for another that says nothing
 _LONGEST = 600.0  # seconds beyond max_time for which others wait for rank 0, as for the lock
 _SEVERAL_NODES = (
     "this launch has {ranks} on {nodes}, which cannot wait for each other: speedup tests are measured in a "
     "launch on one machine; start pytest with ranks of one node, or pass --gpuperf-off"
 )
+_SOON = 1.0  # seconds for which rank 0 waits for an answer without a word to those that wait for it
 _NO_TURNS = "the other ranks cannot wait for this one, and may have run tests meanwhile"
+_HANGS = "it hangs, or its calls take longer than those of rank 0, for which a longer max_time allows"
 _WHY_MISSING = "it has collected no speedup test, has ended, or is not on this machine"
 
 
@@ -59,8 +63,14 @@ class Ranks:
     def begin(self, items: Sequence[pytest.Item]) -> None:
         """Meet the other ranks, which must have the same speedup tests; GpuPerfError if they have not."""
 
-    def start(self, item: pytest.Item) -> None:
-        """Begin a test."""
+    def start(self, item: pytest.Item, max_time: float) -> None:
+        """Begin a test, which is measured for so long."""
+
+    def note_wait(self) -> None:
+        """Tell the other ranks of a test in which all work that this one waits for the measurement lock."""
+
+    def note_start(self) -> None:
+        """Tell them that its samples are taken from now on."""
 
     def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
         """Wait until all ranks have run the test that has begun; return for how long, and who has not."""
@@ -73,6 +83,9 @@ class Ranks:
 
     def wait(self, max_time: float) -> None:
         """Wait until rank 0 has measured the test."""
+
+    def end_setup(self, item: pytest.Item, cause: str, *, is_skip: bool) -> None:
+        """Tell the other ranks of a test in which all work why its fixtures have ended it here."""
 
     def end_calls(self, cause: str | None, *, is_skip: bool) -> None:
         """Tell the other ranks of a test in which all work that it is over, with why it was not measured."""
@@ -109,6 +122,8 @@ class _OfLaunch(Ranks):
         self._places: dict[pytest.Item, int] = {}
         self._names: list[str] = []
         self._process = ExitStack()
+        self._is_over = False
+        self._patience = Patience()
 
     def begin(self, items: Sequence[pytest.Item]) -> None:
         """Meet the other ranks where there is a speedup test."""
@@ -118,10 +133,15 @@ class _OfLaunch(Ranks):
             raise GpuPerfError(again)
         if self._names and self.refusal is None:
             self._process.enter_context(launchers.marked_process(self.rank))
+            self._process.enter_context(rank_signals.ended_by_sigterm(lambda: self._is_over))
             self._meet()
 
     def _meet(self) -> None:
         raise NotImplementedError
+
+    def finish(self) -> None:
+        """Let nothing interrupt this process any more: it writes what it found."""
+        self._is_over = True
 
     def close(self, status: int, *, is_early: bool = False) -> None:
         """End, with what was said to processes that tests start."""
@@ -145,7 +165,6 @@ class FirstRank(_OfLaunch):
         )  # answers in the test that has begun
         self._ended: dict[int, str] = {}  # how each that was there has ended
         self._place = -1
-        self._started = perf_counter()
 
     def _meet(self) -> None:
         try:
@@ -167,16 +186,50 @@ class FirstRank(_OfLaunch):
             why = _WHY_MISSING + launchers.hint_on_key(self.rank, os.environ)
             self.told.append(f"{_ranks(self._missing)} did not come within {_JOIN:g} s: {why}")
 
-    def start(self, item: pytest.Item) -> None:
-        """Begin a test, at which the others shall wait."""
+    def start(self, item: pytest.Item, max_time: float) -> None:
+        """Begin a test, at which the others shall wait.
+
+        Where they work in it, nothing shows them yet how long rank 0 may say nothing: its fixtures, and the
+        calls that it makes alone, may take longer than theirs.
+        """
         self._place = self._places.get(item, self._place)
-        self._started = perf_counter()
+        self._patience.begin(max_time)
         self._heard.clear()
+        if item.stash[SPEC].is_in_ranks:
+            self._say_wait(max_time + _LONGEST)
+
+    def note_wait(self) -> None:
+        """Tell all others."""
+        self._patience.end_call()
+        self._say_wait(self._patience.max_time + _LONGEST)
+
+    def note_start(self) -> None:
+        """Tell all others how long rank 0 may say nothing from now on."""
+        self._patience.end_call()
+        self._say_wait(self._patience.seconds)
 
     def tell(self, message: Message, below: int) -> None:
         """Send a message on the test that has begun to the other ranks with a smaller number."""
+        self._patience.note()
         if self._server is not None:
-            self._server.send({**message, "of": self._place}, below)
+            seconds = self._patience.seconds
+            self._server.send({**message, "of": self._place, "seconds": seconds}, below)
+        self._patience.begin_call()
+
+    def _say_wait(self, seconds: float) -> None:
+        """Tell the others that rank 0 may say nothing for so many seconds."""
+        if self._server is not None:
+            self._server.send({"do": "wait", "of": self._place, "seconds": seconds})
+
+    def require(self, below: int) -> None:
+        """Raise how another rank with a smaller number has ended the test, if one has said so or hangs.
+
+        What waits for one within a call may wait for ever.
+        """
+        self.look()
+        for number in range(1, below):
+            if (why := self._why_not(number)) is not None:
+                raise why
 
     def hear(self, what: str, below: int) -> list[Message]:
         """Return the answer of each other rank with a smaller number; raise how one has ended the test.
@@ -184,16 +237,15 @@ class FirstRank(_OfLaunch):
         That is a skip, GpuPerfError for a refusal, or RankFailed.
         """
         others = range(1, below)
-        if self._server is not None:
-            self._server.wait(
-                lambda: all(map(self._heard.get, others)) or any(map(self._why_not, others)), _LONGEST
-            )
+        self._patience.note()
+        self._await(others)
+        self._patience.end_call()
         answers = []
         for number in sorted(others, key=lambda number: not self._heard[number]):  # first what they said
             if (why := self._why_not(number)) is not None:
                 raise why
             if not self._heard[number]:
-                raise RankFailed(f"rank {number} has said nothing for {_LONGEST:g} s")
+                raise RankFailed(f"rank {number} has not begun this test for {_LONGEST:g} s")
         for number in others:
             answer = self._heard[number].popleft()
             if answer["said"] != what:
@@ -204,10 +256,45 @@ class FirstRank(_OfLaunch):
             answers.append(answer)
         return answers
 
+    def _await(self, others: Sequence[int]) -> None:
+        """Wait until each has answered or one has ended the test; note which of those that began it hang."""
+        if self._server is None:
+            return
+
+        def is_known() -> bool:
+            return all(map(self._heard.get, others)) or any(map(self._why_not, others))
+
+        def working() -> list[int]:
+            silent = [number for number in others if not self._heard[number] and number in self._others]
+            return [number for number in silent if self._others[number].begun >= self._place]
+
+        seconds, until = self._patience.seconds, perf_counter() + _LONGEST
+        if self._server.wait(is_known, min(_SOON, seconds / 2)):
+            return
+        self._say_wait(max(seconds, _LONGEST))
+        while not self._server.wait(is_known, seconds):
+            for number in working():
+                self._give_up(number, seconds)
+            left = until - perf_counter()
+            if is_known() or not self._server.wait(lambda: bool(is_known() or working()), left):
+                return
+
+    def _give_up(self, number: int, seconds: float) -> None:
+        """Note that a rank hangs, and ask it to end, which a call in C need not hear."""
+        other = self._others[number]
+        other.hang = f"has said nothing for {seconds:.0f} s in {self._names[self._place]}"
+        self.told.append(f"rank {number} ({other.where}) {other.hang}, and was asked to end")
+        rank_channel.send_signal(other.process, signal.SIGTERM)
+
     def barrier(self, below: int) -> None:
         """Let all ranks with a smaller number go on once they have met."""
         self.hear("barrier", below)
         self.tell({"do": "pass"}, below)
+
+    def end_setup(self, item: pytest.Item, cause: str, *, is_skip: bool) -> None:
+        """Tell all others."""
+        if self._places.get(item) == self._place:
+            self.end_calls(cause, is_skip=is_skip)
 
     def end_calls(self, cause: str | None, *, is_skip: bool) -> None:
         """Tell all others; a cause that is another rank's names it."""
@@ -223,22 +310,25 @@ class FirstRank(_OfLaunch):
     def _why_not(self, number: int) -> BaseException | None:
         """Return what to raise where a rank answers no more; None where it has, or may yet."""
         if heard := self._heard[number]:
-            if (text := heard[0].get("failed")) is None:
-                return None
-            kinds: dict[str, Callable[[str], BaseException]] = {"skip": skipped, "refusal": GpuPerfError}
-            return kinds.get(heard[0]["kind"], RankFailed)(text)
+            return _failure(heard[0])
         if number not in self._others:
             return RankFailed(f"rank {number} {self._ended.get(number, 'has not come')}")
-        if self._others[number].place >= self._place:
+        other = self._others[number]
+        if other.setup is not None and other.setup["setup"] == self._place:
+            return _failure(other.setup)
+        if other.place >= self._place:
             return RankFailed(f"rank {number} has ended this test without its calls: its output says why")
+        if other.hang is not None:
+            return RankFailed(f"rank {number} ({other.where}) {other.hang}: {_HANGS}")
         return None
 
-    def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:
+    def turn(self, max_time: float, on_wait: OnWait) -> LockHold | None:  # noqa: ARG002 - it began with that
         """Wait for the others, but not for ever, nor again for one that has not come."""
         if self._server is None:
             return LockHold(warning=_NO_TURNS) if collectives.are_possible() else None
         self._server.send({"measures": self._place})
-        limit = max(_SHORTEST, max_time + _CALLS * (perf_counter() - self._started))
+        self._patience.note()
+        limit = self._patience.seconds
         started, waited = perf_counter(), 0.0
         if not self._server.wait(lambda: not self._late(), 0.0):
             with on_wait():
@@ -266,6 +356,7 @@ class FirstRank(_OfLaunch):
 
     def finish(self) -> None:
         """Say so, for a rank that waits for the report."""
+        super().finish()
         if self._server is not None:
             self._server.send({"finishes": True})
 
@@ -278,10 +369,18 @@ class FirstRank(_OfLaunch):
         """End; where this fails the launch, when the others have."""
         if self._server is not None:
             self._server.send({"ended": status})
+            self._end_hung(self._server)
             if status:
                 self._server.wait(lambda: not self._others, _IDLE if is_early else _ANSWER)
             self._server.close()
             self._server = None
+
+    def _end_hung(self, server: Server) -> None:
+        """End the processes of ranks that hang: nobody else would, and some launchers wait for them."""
+        hung = {number for number, other in self._others.items() if other.hang is not None}
+        if not server.wait(lambda: not hung & self._others.keys(), _IDLE):
+            for number in hung & self._others.keys():
+                rank_channel.send_signal(self._others[number].process, rank_channel.KILL)
 
     def _on_message(self, number: int, message: Message) -> None:
         if "tests" in message:
@@ -289,10 +388,16 @@ class FirstRank(_OfLaunch):
             self._missing.discard(number)
         elif number in self._others:
             other = self._others[number]
-            if message.get("of") == self._place:
+            if message.get("of") == self._place and "said" in message:
                 self._heard[number].append(message)
             if isinstance(place := message.get("at"), int):
-                other.place, other.is_given_up = place, False
+                other.place, other.is_given_up, other.hang = place, False, None
+            if isinstance(place := message.get("begins"), int):
+                other.begun, other.hang = place, None
+            if "setup" in message:
+                other.setup = message
+            if "leaves" in message:
+                other.end = str(message["leaves"])
             if isinstance(status := message.get("ended"), int):
                 other.status = status
                 self._on_end(number)
@@ -302,9 +407,11 @@ class FirstRank(_OfLaunch):
         last = len(self._names) - 1
         if other is None:
             return
-        how = "was killed or crashed" if other.status is None else f"ended with exit status {other.status}"
+        how = other.end if other.status is None else f"ended with exit status {other.status}"
+        if other.hang is not None:
+            how = f"{other.hang}, and {how}"
         self._ended[number] = f"({other.where}) {how}"
-        if other.place >= last and other.status is not None:
+        if other.hang is not None or (other.place >= last and other.status is not None):
             return
         where = "after its last speedup test"
         if other.place < last:
@@ -318,7 +425,11 @@ class _Other:
     def __init__(self, message: Message) -> None:
         self.tests: list[str] = [str(test) for test in message["tests"]]
         self.where = str(message.get("where"))
-        self.place = -1
+        self.process: str | None = message.get("process")
+        self.place = self.begun = -1
+        self.setup: Message | None = None  # the last one that failed
+        self.hang: str | None = None  # how it was found to hang
+        self.end = "was killed or crashed"
         self.status: int | None = None
         self.is_given_up = False
 
@@ -333,6 +444,8 @@ class OtherRank(_OfLaunch):
         self._channel: Channel | None = None
         self._place = self._done = -1
         self._is_first_busy = False  # with a measurement, or the report
+        self._granted: float | None = None  # the seconds for which rank 0 may say nothing in a test of all
+        self._hung: str | None = None  # the process of rank 0, if that hangs
 
     def _meet(self) -> None:
         try:
@@ -345,7 +458,8 @@ class OtherRank(_OfLaunch):
             self.told.append(f"rank 0 did not come within {_JOIN:g} s: {why}")
             return
         here = f"{socket.gethostname()}, process {os.getpid()}"
-        self._channel.send({"tests": self._names, "where": here})
+        process = rank_channel.this_process()
+        self._channel.send({"tests": self._names, "where": here, "process": process})
         answer = self._next(_JOIN + _ANSWER)
         if answer is not None and answer.get("refused"):
             raise GpuPerfError(str(answer["refused"]))
@@ -354,6 +468,13 @@ class OtherRank(_OfLaunch):
     def takes_turns(self) -> bool:
         """Whether nobody waits; ranks that wait for each other in a test must be in it at one time."""
         return self._channel is None and not collectives.are_possible()
+
+    def start(self, item: pytest.Item, max_time: float) -> None:
+        """Begin a test; say so where all work in it."""
+        self._patience.begin(max_time)
+        self._granted = None
+        if self._channel is not None and item.stash[SPEC].is_in_ranks:
+            self._channel.send({"begins": self._places.get(item)})
 
     def end(self, item: pytest.Item) -> bool:
         """Say that this rank waits."""
@@ -371,20 +492,43 @@ class OtherRank(_OfLaunch):
 
     def answer(self, item: pytest.Item, message: Message, data: bytes = b"") -> None:
         """Say something of a test to rank 0, which waits for it."""
+        self._patience.end_call()
         if self._channel is not None:
             self._channel.send({**message, "of": self._places.get(item)}, data)
 
-    def command(self, item: pytest.Item, max_time: float) -> Message:
+    def end_setup(self, item: pytest.Item, cause: str, *, is_skip: bool) -> None:
+        """Tell rank 0."""
+        if self._channel is not None:
+            kind = "skip" if is_skip else "error"
+            failed = f"rank {self.number}: {cause}"
+            self._channel.send({"setup": self._places.get(item), "failed": failed, "kind": kind})
+
+    def command(self, item: pytest.Item) -> Message:
         """Return what rank 0 says next of a test; raise pytest's failure where it says no more."""
         place = self._places.get(item)
+        self._patience.end_call()
         while self._channel is not None:
-            message = self._next(max_time + _LONGEST)
+            message = self._next(self._limit, must_end=self._granted is not None)
             if message is not None and message.get("of") == place:
+                self._granted = message["seconds"]
+                if message["do"] == "wait":
+                    continue
+                self._patience.begin_call()
                 return message
             if message is not None and message.get("done") == place:
                 self._done = self._places[item]
                 pytest.fail("rank 0 has ended this test before its calls: its output says why", pytrace=False)
         pytest.fail(self.told[-1] if self.told else "rank 0 is not there", pytrace=False)
+
+    @property
+    def _limit(self) -> float:
+        """The seconds for which rank 0 may say nothing within a test in which all work.
+
+        It may wait as long for another rank.
+        """
+        if self._granted is None:
+            return self._patience.max_time + _LONGEST
+        return max(self._granted, self._patience.seconds) + _ANSWER
 
     def wait(self, max_time: float) -> None:
         """Wait, unless rank 0 ends or hangs, as long as it may take."""
@@ -403,15 +547,31 @@ class OtherRank(_OfLaunch):
             while status and self._channel is not None:
                 self._next(_IDLE if is_early and not self._is_first_busy else _LONGEST)
             self._leave()
+        self._end_hung()
 
-    def _next(self, seconds: float) -> Message | None:
-        """Return rank 0's next message; None where it has ended or hangs: nobody waits for it any more."""
+    def _end_hung(self) -> None:
+        """End the process of rank 0 where it hangs and does not hear that it shall end."""
+        if self._hung is not None:
+            until = perf_counter() + _GRACE
+            while not rank_channel.is_gone(self._hung) and perf_counter() < until:
+                sleep(0.1)
+            rank_channel.send_signal(self._hung, rank_channel.KILL)
+
+    def _next(self, seconds: float, *, must_end: bool = False) -> Message | None:
+        """Return rank 0's next message; None where it has ended or hangs: nobody waits for it any more.
+
+        Where it hangs and `must_end`, it is asked to.
+        """
         assert self._channel is not None  # noqa: S101 - who asks has joined
         problem = "was killed or crashed"
         try:
             message = self._channel.receive(seconds)
         except TimeoutError:
-            message, problem = None, f"has said nothing for {seconds:g} s"
+            message, problem = None, f"has said nothing for {seconds:.0f} s"
+            self._channel.send({"leaves": f"has waited {seconds:.0f} s for rank 0, and gone on without it"})
+            if must_end:
+                self._hung = self._channel.process
+                rank_channel.send_signal(self._hung, signal.SIGTERM)
         if message is not None and message.keys() & {"measures", "done", "finishes"}:
             self._is_first_busy = "done" not in message
         if message is not None and isinstance(status := message.get("ended"), int):
@@ -425,6 +585,14 @@ class OtherRank(_OfLaunch):
         if self._channel is not None:
             self._channel.close()
             self._channel = None
+
+
+def _failure(message: Message) -> BaseException | None:
+    """Return what to raise for how another rank has ended a test, if it says so."""
+    if (text := message.get("failed")) is None:
+        return None
+    kinds: dict[str, Callable[[str], BaseException]] = {"skip": skipped, "refusal": GpuPerfError}
+    return kinds.get(message["kind"], RankFailed)(text)
 
 
 def skipped(reason: str) -> BaseException:

@@ -58,7 +58,7 @@ class RunHooks:
         spec = item.stash.get(SPEC, None)
         if spec is not None:
             if item is not self.cpu_run.item:
-                self.session.ranks.start(item)
+                self.session.ranks.start(item, self.session.longest_time(spec))
             needs_cpu = self._measures and not (self.finish_hooks.runs_no_test or self._is_debugged)
             if spec.kind == "gpu" and needs_cpu:
                 self._run_missing_cpu_variant(item, spec)

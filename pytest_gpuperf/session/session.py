@@ -46,7 +46,7 @@ from pytest_gpuperf.session.ranks import RankFailed
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, RunDevices
 from pytest_gpuperf.timing import rounds
-from pytest_gpuperf.timing.lock import MeasurementLock
+from pytest_gpuperf.timing.lock import LockHold, MeasurementLock, OnWait
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.time_budget import AcquireLock
 from pytest_gpuperf.timing.trial import Trial
@@ -228,11 +228,12 @@ class GpuPerfSession:
         if fault is not None:  # what was raised keeps the arrays of the test alive, and goes
             failure = pytest.fail.Exception(str(verdict.reason), pytrace=False)
             return _Ended(verdict=verdict, failure=failure, is_by_fault=True)
+        below = spec.scaling.count if spec.is_in_ranks and spec.scaling is not None else 0
+        if isinstance(error, KeyboardInterrupt) and (by_rank := self.ranks.why_ended(below)) is not None:
+            verdict = replace(verdict, reason=f"{by_rank}; {verdict.reason}")  # for which a launcher ends all
         if is_outcome(error):
             return _Ended(verdict=verdict, failure=error)
-        explained = list(self._hints(error, trial, spec, item))
-        if spec.is_in_ranks and spec.scaling is not None:
-            explained += filter(None, [self.ranks.why_ended(spec.scaling.count)])
+        explained = [*self._hints(error, trial, spec, item), *filter(None, [self.ranks.why_ended(below)])]
         for hint in explained:
             error.add_note(hint)
         reason = "; ".join(filter(None, [*explained, verdict.reason]))  # a table cuts what is long
@@ -270,17 +271,37 @@ class GpuPerfSession:
         """Return what waits for the right to measure; in a test with ranks the others work, too."""
         on_wait = partial(self.waiting, item)
         if spec.is_in_ranks:
-            return partial(self._lock.acquire, on_wait)
+            return partial(self._with_ranks, on_wait)
         return partial(ranks.in_turn, self.ranks, self.max_time(spec), self._lock.acquire, on_wait)
 
     def max_time(self, spec: ItemSpec) -> float:
         """Return the seconds that a test may be measured for."""
         return spec.demand.max_time or self.options.max_time
 
+    def longest_time(self, spec: ItemSpec) -> float:
+        """Return the same, or the time that a test of slow calls may take."""
+        sampling = self.options.sampling
+        slow = sampling.slow_time if sampling.compared and spec.demand.max_time is None else None
+        return max(self.max_time(spec), slow or 0.0)
+
+    @contextmanager
+    def _with_ranks(self, on_wait: OnWait) -> Iterator[LockHold]:
+        """Hold the lock, while the other ranks know that this one waits for it, or measures."""
+
+        @contextmanager
+        def waiting() -> Iterator[None]:
+            self.ranks.note_wait()
+            with on_wait():
+                yield
+
+        with self._lock.acquire(waiting) as hold:
+            self.ranks.note_start()
+            yield hold
+
     def run_once(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Run a test on a rank that does not measure."""
         with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
-            rank_run.call(item, spec, self.devices, self.ranks, self.max_time(spec))
+            rank_run.call(item, spec, self.devices, self.ranks)
 
     def meet_ranks(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Release the ranks that wait for a test to be measured, or wait for that."""

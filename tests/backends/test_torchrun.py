@@ -38,25 +38,61 @@ def test_sum(ranks):
 """
 
 
-@pytest.mark.libraries
-@pytest.mark.parametrize("launcher", ["torchrun", "pytest"])
-def test_the_first_ranks_are_a_process_group_and_each_call_meets_in_it(pytester, launcher):
-    pytester.makepyfile(test_it=SUITE)
+CRASH = """
+import os
+import time
+import pytest
+
+@pytest.mark.scaling([1, 2])
+def test_first(ranks):
+    return lambda: time.sleep(1e-3)
+
+@pytest.mark.scaling([1, 2])
+def test_crash(ranks):
+    if ranks.rank == 1:
+        os._exit(3)
+    return lambda: time.sleep(1e-3)
+
+def test_last():
+    time.sleep(120)  # within this torchrun ends rank 0
+"""
+
+
+def run(pytester, launcher, *options):
+    """Run the tests of a folder in three ranks of torchrun, or plainly; return how it ended, and the report."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python"]
     start = [sys.executable, *torchrun] if launcher == "torchrun" else []
     ours = ["-pgpuperf", "--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1"]
-    run = [sys.executable, "-m", "pytest", "-pno:randomly", *ours, "--gpuperf-json=report.json"]
     path = str(Path(pytest_gpuperf.__file__).parents[1])
     ended = subprocess.run(
-        [*start, *run],
+        [*start, sys.executable, "-m", "pytest", "-pno:randomly", *ours, *options],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
         timeout=120,
     )
+    return ended, json.loads((pytester.path / "report.json").read_text("utf-8"))
+
+
+@pytest.mark.libraries
+@pytest.mark.parametrize("launcher", ["torchrun", "pytest"])
+def test_the_first_ranks_are_a_process_group_and_each_call_meets_in_it(pytester, launcher):
+    pytester.makepyfile(test_it=SUITE)
+    ended, report = run(pytester, launcher, "--gpuperf-json=report.json")
     assert 0 == ended.returncode, ended.stdout + ended.stderr
-    report = json.loads((pytester.path / "report.json").read_text("utf-8"))
     assert ["recorded", "recorded"] == [record["status"] for record in report["records"]]
     ranks = report["records"][-1]["scaling"]["ranks"]
     assert (launcher, 2) == (ranks["launcher"], ranks["ranks"])
     assert report["records"][-1]["check"]["agreed"] is True
+
+
+@pytest.mark.libraries
+@pytest.mark.skipif(sys.platform == "win32", reason="where a launcher ends ranks without a word")
+def test_where_a_rank_crashes_rank_0_writes_its_report_before_torchrun_kills_it(pytester):
+    pytester.makepyfile(test_it=CRASH)
+    ended, report = run(pytester, "torchrun", "--gpuperf-json=report.json")
+    assert 1 == ended.returncode
+    by_name = {record["nodeid"].partition("::")[2]: record for record in report["records"]}
+    assert "recorded" == by_name["test_first[2ranks]"]["status"]
+    assert "was killed or crashed" in by_name["test_crash[2ranks]"]["reason"]
+    assert "this rank was asked to end (SIGTERM) at" in ended.stdout

@@ -1,14 +1,18 @@
 """A scaling test with `ranks`: several pytest processes measure it together, on simulated devices."""
 
+import re
+import sys
+
 import pytest
 from launches import launched
 
 CONFTEST = """
 import pytest
 from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
-from pytest_gpuperf.session import ranks
+from pytest_gpuperf.session import rank_patience, ranks
 
-ranks._LONGEST = {longest}
+ranks._LONGEST, rank_patience._SHORTEST = {longest}, {shortest}
+ranks._ANSWER, ranks._IDLE, ranks._GRACE = 2.0, {grace}, {grace}
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_gpuperf_devices():
@@ -41,9 +45,18 @@ def launch(pytester):
     """Run a scaling test in so many ranks, of which each takes a known time, and return how they ended."""
 
     def run(
-        *options, marker="[1, 2]", times=TIMES, body="pass", call="pass", ranks=2, longest=60.0, source=SUITE
+        *options,
+        marker="[1, 2]",
+        times=TIMES,
+        body="pass",
+        call="pass",
+        ranks=2,
+        longest=60.0,
+        shortest=30.0,
+        grace=60.0,
+        source=SUITE,
     ):
-        pytester.makeconftest(CONFTEST.format(longest=longest))
+        pytester.makeconftest(CONFTEST.format(longest=longest, shortest=shortest, grace=grace))
         pytester.makepyfile(test_it=source.format(marker=marker, times=times, body=body, call=call))
         options = ["--gpuperf-gpu=one", "--gpuperf-max-time=2", "--gpuperf-json=report.json", *options]
         return launched(pytester.path, range(ranks), ranks, *options)
@@ -203,23 +216,94 @@ def test_how_rank_0_ends_a_test_ends_it_on_all_with_the_cause(launch, what, word
     assert words in found.output[1]
 
 
-def test_a_rank_whose_fixture_fails_is_not_waited_for(launch):
+def test_how_a_fixture_of_one_rank_ends_a_test_ends_it_on_all_with_the_cause(launch):
     fixture = (
         "\n@pytest.fixture(autouse=True)\ndef prepared(request):\n"
-        "    assert RANK == {} or '2ranks' not in request.node.name, 'no room'\n"
+        "    if RANK == {} and '2ranks' in request.node.name:\n        {}\n"
     )
-    found = launch(source=SUITE + fixture.format(0))
+    fails, skips = "raise ValueError('no room')", "pytest.skip('not here')"
+    found = launch(source=SUITE + fixture.format(1, fails))
     assert [1, 1] == found.status
-    assert "rank 1 has ended this test without its calls" in found.report["records"][-1]["reason"]
-    found = launch(source=SUITE + fixture.format(1))
+    cause = "rank 1: ValueError: no room, raised in its set-up"
+    assert cause == found.report["records"][-1]["reason"]
+    found = launch(source=SUITE + fixture.format(0, fails))
     assert [1, 1] == found.status
-    assert "rank 0 has ended this test before its calls" in found.output[1]
+    assert "rank 0 has ended the test: ValueError: no room, raised in its set-up" in found.output[1]
+    found = launch(source=SUITE + fixture.format(1, skips))
+    assert [0, 0] == found.status
+    assert ["recorded", "skipped"] == statuses(found)
+    assert "rank 1: not here" == found.report["records"][-1]["reason"]
+    found = launch("-rs", source=SUITE + fixture.format(0, skips))
+    assert [0, 0] == found.status
+    assert "rank 0 has ended the test: not here" in found.output[1]
 
 
-def test_a_rank_that_hangs_ends_the_test(launch):
-    found = launch(call=on_1("__import__('time').sleep(4)"), longest=1.0)
-    assert [1, 1] == found.status
-    assert "rank 1 has said nothing for 1 s" in found.report["records"][-1]["reason"]
+SLEEP = "__import__('time').sleep(600)"
+STUCK = "[(m, c.pthread_mutex_lock(m)) for c in [__import__('ctypes').CDLL(None)] for m in [MUTEX] * 2]"
+"""A call in C that no signal ends: it takes a lock that it has."""
+HANGING = SUITE + "\nimport ctypes\nMUTEX = ctypes.create_string_buffer(64)\n"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where no rank is asked to end")
+@pytest.mark.parametrize("where", ["body", "call"])
+@pytest.mark.parametrize(("hang", "status"), [(SLEEP, 2), (STUCK, -9)], ids=["sleep", "in C"])
+def test_a_rank_that_hangs_ends_the_test_on_all_and_its_own_run(launch, where, hang, status):
+    times = {1: [9.0], 3: [3.0] * 3}
+    ours = {"source": HANGING, "marker": "[1, 3]", "times": times, "ranks": 3, "shortest": 1.0}
+    found = launch(**{where: on_1(hang)}, **ours, grace=60.0 if status == 2 else 1.0)
+    assert [1, status, 1] == found.status, found.output
+    cause = r"rank 1 \(.*, process \d+\) has said nothing for \d+ s in .*::test_step\[3ranks\]: it hangs"
+    assert re.search(cause, found.report["records"][-1]["reason"])
+    assert re.search(cause, found.output[2])
+    assert (status == 2) == ("was asked to end (SIGTERM) at" in found.output[1])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where no rank is asked to end")
+@pytest.mark.parametrize("where", ["body", "call"])
+@pytest.mark.parametrize(("hang", "status"), [(SLEEP, 2), (STUCK, -9)], ids=["sleep", "in C"])
+def test_a_rank_0_that_hangs_is_not_waited_for(launch, where, hang, status):
+    hang = f"if RANK == 0 and ranks.count == 2: {hang}"
+    grace = 60.0 if status == 2 else 1.0
+    found = launch(**{where: hang}, source=HANGING, shortest=1.0, grace=grace)
+    assert [status, 1] == found.status, found.output
+    assert re.search(r"rank 0 has said nothing for \d+ s", found.output[1])
+    if status == 2:
+        assert ["recorded", "error"] == statuses(found)
+        assert "this rank was asked to end (SIGTERM) at" in found.report["records"][-1]["reason"]
+
+
+def test_after_a_rank_has_hung_no_test_waits_for_it(launch):
+    again = SUITE.partition("@pytest")[2].replace("test_step", "test_again")
+    found = launch(body=on_1(SLEEP), source=SUITE + "\n@pytest" + again, shortest=1.0)
+    assert [1, 2] == found.status
+    assert ["recorded", "error"] * 2 == statuses(found)
+    cause = r"rank 1 \(.*\) has said nothing for \d+ s in test_it.py::test_step\[2ranks\]"
+    assert re.search(cause, found.report["records"][-1]["reason"])
+    assert re.search(f"gpuperf: {cause}, and was asked to end", found.output[0])
+    assert "s in test_it.py::test_again" not in "".join(found.output)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where os.kill ends a process at once")
+def test_where_a_launcher_ends_rank_0_for_another_rank_the_cause_is_that_rank(launch):
+    ended = "__import__('time').sleep(1); os.kill(os.getpid(), 15)"
+    found = launch(body=f"if ranks.count == 2: os._exit(3) if RANK else ({ended.replace(';', ',')})")
+    assert [2, 3] == found.status
+    cause = r"rank 1 \(.*\) was killed or crashed; interrupted .* this rank was asked to end"
+    assert re.match(cause, found.report["records"][-1]["reason"])
+
+
+def test_a_rank_that_comes_late_to_a_test_does_not_hang(launch):
+    late = "\n\ndef test_before():\n    __import__('time').sleep(4 * {})\n"
+    for late_rank in ("RANK", "(1 - RANK)"):
+        first, _, test = SUITE.partition("@pytest.mark")
+        found = launch(source=first + late.format(late_rank) + "\n@pytest.mark" + test, shortest=0.1)
+        assert [0, 0] == found.status, found.output
+
+
+def test_a_rank_0_that_works_alone_for_long_does_not_hang(launch):
+    slow = "if ranks.count == 1: __import__('time').sleep(0.2 if ranks.rank else 5)"
+    found = launch("--gpuperf-max-time=1", body=slow, shortest=0.1)
+    assert [0, 0] == found.status, found.output
 
 
 def test_ranks_that_do_not_meet_as_often_are_told(launch):

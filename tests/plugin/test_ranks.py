@@ -16,9 +16,9 @@ from real_clock import REAL_TIME
 from pytest_gpuperf.session import rank_channel
 
 SHORT = """
-from pytest_gpuperf.session import ranks
+from pytest_gpuperf.session import rank_patience, ranks
 
-ranks._JOIN, ranks._SHORTEST, ranks._CALLS = {join}, 1.0, 1
+ranks._JOIN, rank_patience._SHORTEST, rank_patience._CALLS = {join}, 1.0, 1
 """
 TWO = """
     import os
@@ -164,6 +164,36 @@ def test_a_rank_that_ends_early_says_its_exit_status(launch):
     assert [0, 7] == found.status
     assert [] == [note for note in found.notes() if "rank" in note]
     assert re.search(r"rank 1 \(.*\) ended with exit status \d before it had run", found.output[0])
+
+
+ENDED = "os.kill(os.getpid(), 15); time.sleep(60)"
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where os.kill ends a process at once")
+@pytest.mark.parametrize("rank", ["0", "1"])
+def test_a_rank_that_a_launcher_ends_writes_its_report_and_says_where_it_was(launch, rank):
+    found = launch(TWO.format(fault=f'if RANK == "{rank}": {ENDED}'))
+    assert 2 == found.status[int(rank)]
+    assert re.search(r"this rank was asked to end \(SIGTERM\) at .*test_it.py:\d+", found.output[int(rank)])
+    statuses = found.statuses()
+    assert "recorded" == statuses["test_first"]
+    assert ("error" if rank == "0" else "recorded") == statuses["test_second"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where os.kill ends a process at once")
+def test_sigterm_cuts_no_report_short_ends_what_a_test_forks_and_is_left_to_a_suite(launch, pytester):
+    finishing = "\n    def pytest_sessionfinish(): os.kill(os.getpid(), 15)\n"
+    pytester.makepyfile(plugin="import os\n" + dedent(finishing))
+    found = launch(TWO.format(fault="pass"), "-pplugin", PYTHONPATH=f"{pytester.path}:{':'.join(sys.path)}")
+    assert [0, 0] == found.status
+    assert {"recorded"} == set(found.statuses().values())
+    forked = (
+        "ready, here = os.pipe(); child = os.fork() or (os.write(here, b'.'), time.sleep(60));"
+        "os.read(ready, 1); os.kill(child, 15); assert os.waitpid(child, 0)[1] == 15"
+    )
+    assert [0, 0] == launch(TWO.format(fault=forked)).status
+    own = "\n    import signal\n    signal.signal(15, lambda *_: os._exit(7))\n"
+    assert [0, 7] == launch(TWO.format(fault=FAULT_ON_1.format(ENDED)) + own).status
 
 
 def test_ranks_that_collect_different_tests_end_in_words(launch):

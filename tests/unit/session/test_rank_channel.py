@@ -2,12 +2,17 @@
 
 import json
 import os
+import signal
+import subprocess
+import sys
+from dataclasses import asdict
 from socket import create_connection
 from threading import Thread
 from time import sleep
 
 import pytest
 
+from pytest_gpuperf.session import rank_channel
 from pytest_gpuperf.session.rank_channel import Server, connect
 
 
@@ -68,3 +73,27 @@ def test_a_stranger_cannot_confuse_the_ranks_by_a_size(meet, size):
     assert server.wait(lambda: bool(heard), 5.0)
     channel.close()
     assert [(1, {"at": 1})] == heard
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="where no process is sent a signal")
+@pytest.mark.parametrize(
+    ("changed", "expected"), [({}, -signal.SIGKILL), ({"container": "other"}, 0), ({"start": "7"}, 0)]
+)
+def test_a_signal_is_sent_only_to_the_process_that_was_meant(changed, expected):
+    """Its number may be another process's by now, or in another container."""
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        own = asdict(rank_channel._Place.of_this_process(0, ""))
+        known = {**own, "process": child.pid, "start": rank_channel._start(child.pid), **changed}
+        rank_channel.send_signal(json.dumps(known), signal.SIGKILL)
+        child.communicate(b"\n", timeout=30)
+        assert expected == child.returncode
+        assert rank_channel.is_gone(json.dumps(known))
+    finally:
+        child.kill()
+
+
+def test_a_process_that_nobody_has_named_gets_no_signal():
+    rank_channel.send_signal(None, signal.SIGTERM)
+    assert rank_channel.is_gone(None)
+    assert not rank_channel.is_gone(rank_channel.this_process())
