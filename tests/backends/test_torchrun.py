@@ -59,7 +59,7 @@ def test_last():
 
 
 def run(pytester, launcher, *options):
-    """Run the tests of a folder in three ranks of torchrun, or plainly; return how it ended, and the report."""
+    """Run the tests of a folder in ranks of torchrun, or plainly; return how it ended, and the report."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python"]
     start = [sys.executable, *torchrun] if launcher == "torchrun" else []
     ours = ["-pgpuperf", "--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1"]
