@@ -186,6 +186,12 @@ def _starter(variable: str) -> int:
     return process
 
 
+def can_meet(launch: Launch, environ: Mapping[str, str]) -> bool:
+    """Return whether ranks can find each other: on several machines in the store of torchrun's agents."""
+    has_store = environ.get("TORCHELASTIC_USE_AGENT_STORE") == "True"
+    return launch.is_on_one_machine or (launch.launcher == "torchrun" and has_store)
+
+
 def hint_on_key(rank: Rank, environ: Mapping[str, str]) -> str:
     """Return what to add where ranks did not meet, if they are known by the process that started them."""
     names = next(each.keys for each in _LAUNCHERS if each.launcher == rank.launch.launcher)
@@ -268,7 +274,7 @@ def hints(rank: Rank | None) -> Iterator[str]:
     """Yield a line on what this process does in its launch, and one on threads that the launcher took."""
     if rank is None:
         return
-    if (rank.launch.nodes or 1) > 1:
+    if not can_meet(rank.launch, os.environ):
         yield f"{rank.words}: the ranks are on several machines, so no speedup test is measured"
     elif rank.number:
         yield f"{rank.words} runs each speedup test once, waits while rank 0 measures, and gives no verdict"

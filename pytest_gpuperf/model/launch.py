@@ -31,6 +31,11 @@ class Launch(Value, frozen=True, kw_only=True):
     """On how many machines they run; null where the launcher does not say."""
 
     @property
+    def is_on_one_machine(self) -> bool:
+        """Whether all run on one machine, as far as the launcher says."""
+        return (self.nodes or 1) == 1
+
+    @property
     def name(self) -> str:
         """What a sentence calls the launcher."""
         return _NAMES[self.launcher]

@@ -18,7 +18,8 @@ Member = Literal["device", "rank"]
 class RankBlocks(Value, frozen=True, kw_only=True):
     """The timed blocks of a test that each rank of a launch ran on a device of its own; warm-up's, too.
 
-    The time of a block is that of the slowest rank. They begin at a moment that all have agreed on.
+    The time of a block is that of the slowest rank. They begin at a moment that all have agreed on, and on
+    several machines, whose clocks differ, when rank 0 says so.
     """
 
     launcher: Launcher
@@ -27,8 +28,8 @@ class RankBlocks(Value, frozen=True, kw_only=True):
     """How many ranks ran the blocks."""
     blocks: AtLeastOne
     """Number of blocks."""
-    skew: Seconds
-    """Median seconds from the start of the first rank to that of the last one."""
+    skew: Seconds | None
+    """Median seconds from the start of the first rank to that of the last one; null on several machines."""
     slowest: int
     """The rank that was the slowest in most blocks."""
     slowest_share: float

@@ -100,7 +100,7 @@ class _Server:
 
     def _time_block(self, command: Message, group: RankGroup) -> None:
         """Time a block of calls from the moment on that rank 0 says, and tell it how long they took."""
-        call, compiled, started = self._known(command["key"], group), self._device.compilations(), 0.0
+        call, compiled, started = self._known(command["key"], group), self._device.compilations(), None
 
         def meet() -> None:
             nonlocal started

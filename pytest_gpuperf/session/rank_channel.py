@@ -1,28 +1,19 @@
-"""Messages between the ranks of one machine, which wait for them without using a processor."""
+"""Messages between the ranks of a launch, which wait for them without using a processor."""
 
 import json
-import os
 import secrets
 import selectors
-import signal
 import socket
-import stat
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from hashlib import sha256
 from math import inf
-from pathlib import Path
-from tempfile import gettempdir
 from time import monotonic, sleep
 from typing import Any
 
-Message = dict[str, Any]
-KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
-"""The signal that ends any process; Windows, where none is sent, does not have it."""
+from pytest_gpuperf.session.rank_meeting import Meeting
+from pytest_gpuperf.session.rank_process import Place
 
-_HOST = "127.0.0.1"
+Message = dict[str, Any]
 _RETRY = 0.05  # seconds between two attempts to connect
 _SEND = 5.0  # seconds: a rank that has hung reads nothing, and must not stop the one that tells it
 _WELCOME: Message = {"welcome": True}
@@ -120,126 +111,35 @@ class Channel:
             yield message
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Place:
-    """What the file of a launch says: where rank 0 listens, the token that it asks for, and its process.
-
-    `start` is when that began, in ticks since the system did, and `container` tells which processes it sees;
-    both are empty where the system does not show them.
-    """
-
-    port: int
-    token: str
-    process: int
-    start: str
-    container: str
-
-    @classmethod
-    def of_this_process(cls, port: int, token: str) -> "_Place":
-        """Return a place of this process."""
-        process = os.getpid()
-        return cls(port=port, token=token, process=process, start=_start(process), container=_container())
-
-    @classmethod
-    def read(cls, text: str) -> "_Place | None":
-        """Return the place that a file names; None where it names none."""
-        try:
-            return cls(**json.loads(text))
-        except (ValueError, TypeError):
-            return None
-
-    @property
-    def text(self) -> str:
-        """What its file says."""
-        return json.dumps(asdict(self))
-
-    @property
-    def is_gone(self) -> bool:
-        """Whether its process has certainly ended."""
-        if self.container != _container():
-            return False
-        if self.start:
-            return _start(self.process) != self.start
-        if sys.platform == "win32":  # where os.kill ends the process that it asks for
-            return False
-        try:
-            os.kill(self.process, 0)
-        except ProcessLookupError:
-            return True
-        except OSError:
-            pass
-        return False
-
-    def signal(self, number: int) -> None:
-        """Send a signal to its process, unless that has ended or is not the one that this process sees so."""
-        if sys.platform != "win32" and self.container == _container() and not self.is_gone:
-            with suppress(OSError):
-                os.kill(self.process, number)
-
-
-def this_process() -> str:
-    """Return what `send_signal` and `is_gone` know this process by."""
-    return _Place.of_this_process(0, "").text
-
-
-def send_signal(process: str | None, number: int) -> None:
-    """Send a signal to the process of another rank, as far as that is certainly the one."""
-    if (place := _Place.read(process or "")) is not None:
-        place.signal(number)
-
-
-def is_gone(process: str | None) -> bool:
-    """Return whether the process of another rank has ended, or cannot be known."""
-    place = _Place.read(process or "")
-    return place is None or place.container != _container() or place.is_gone
-
-
-def _start(process: int) -> str:
-    try:
-        return Path(f"/proc/{process}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
-    except (OSError, ValueError, IndexError):
-        return ""
-
-
-def _container() -> str:
-    try:
-        return str(Path("/proc/self/ns/pid").readlink())
-    except OSError:
-        return ""
-
-
 class Server:
-    """The end at rank 0: the others find it by a file, in a folder that is the user's alone.
+    """The end at rank 0, which the others find where they meet.
 
-    `on_message` and `on_end` are called with the rank at the other end. OSError where that cannot be had.
+    `on_message` and `on_end` are called with the rank at the other end. `key` is that of the launch. OSError
+    where they cannot meet.
     """
 
     def __init__(
-        self, key: str, on_message: Callable[[int, Message], None], on_end: Callable[[int], None]
+        self,
+        meeting: Meeting,
+        key: str,
+        on_message: Callable[[int, Message], None],
+        on_end: Callable[[int], None],
     ) -> None:
         self._on_message = on_message
         self._on_end = on_end
-        self._file = _file_of(key)
+        self._meeting = meeting
         self._key = key
         self._token = secrets.token_hex(16)
         self._selector = selectors.DefaultSelector()
         self._channels: dict[int, Channel] = {}
-        self._listener = socket.create_server((_HOST, 0))
+        self._listener = socket.create_server((meeting.own_host, 0))
         self._selector.register(self._listener, selectors.EVENT_READ)
-        self._text = _Place.of_this_process(self._listener.getsockname()[1], self._token).text
+        self._text = Place.of_this_process(self._listener.getsockname()[1], self._token).text
         try:
-            _remove_old(self._file.parent)
-            self._publish()
+            meeting.publish(self._text)
         except OSError:
             self.close()
             raise
-
-    def _publish(self) -> None:
-        new = self._file.with_suffix(f".{os.getpid()}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(self._text)
-        new.replace(self._file)  # a rank reads the whole text, or that of an earlier launch
 
     def wait(self, is_done: Callable[[], bool], seconds: float) -> bool:
         """Handle messages until something is so; return whether it is within so many seconds."""
@@ -267,9 +167,7 @@ class Server:
         self._listener.close()
         for channel in self._channels.values():
             channel.close()
-        with suppress(OSError):
-            if self._file.read_text(encoding="utf-8") == self._text:  # not that of a later launch
-                self._file.unlink()
+        self._meeting.withdraw(self._text)
 
     def _handle(self, seconds: float) -> bool:
         """Handle what arrives within so many seconds; return whether anything did."""
@@ -311,17 +209,16 @@ class Server:
             self._on_end(channel.number)
 
 
-def connect(key: str, number: int, seconds: float) -> Channel | None:
+def connect(meeting: Meeting, number: int, seconds: float) -> Channel | None:
     """Return the connection of a rank to rank 0; None where that is not there within so many seconds.
 
-    OSError, at once, where there is no folder to meet in, or rank 0 refuses this rank.
+    OSError, at once, where rank 0 refuses this rank.
     """
-    file = _file_of(key)
     deadline = monotonic() + seconds
     while True:
-        with suppress(OSError, ValueError):  # not there yet, or that of an earlier launch
-            text = file.read_text(encoding="utf-8")
-            answer = _welcomed(file, text, number, deadline)
+        with suppress(OSError):  # not there yet, or that of an earlier launch
+            text = meeting.read()
+            answer = _welcomed(meeting, text, number, deadline)
             if isinstance(answer, Channel):
                 return answer
             if answer is not None:
@@ -332,15 +229,15 @@ def connect(key: str, number: int, seconds: float) -> Channel | None:
     raise ConnectionRefusedError(answer)
 
 
-def _welcomed(file: Path, text: str, number: int, deadline: float) -> Channel | str | None:
-    """Return the connection to the place that a file names, or why rank 0 refuses it; None without an answer.
+def _welcomed(meeting: Meeting, text: str, number: int, deadline: float) -> Channel | str | None:
+    """Return the connection to the place that a text names, or why rank 0 refuses it; None without an answer.
 
-    A rank 0 that measures already answers when it next reads, as long as the file is its own.
+    A rank 0 that measures already answers when it next reads, as long as the text is its own.
     """
-    place = _Place.read(text)
+    place = Place.read(text)
     if place is None or place.is_gone:
         return None
-    channel = Channel(socket.create_connection((_HOST, place.port), timeout=_SEND), 0)
+    channel = Channel(socket.create_connection((meeting.host, place.port), timeout=_SEND), 0)
     answer: Message | None = None
     try:
         is_waiting = channel.send({"token": place.token, "rank": number})
@@ -349,7 +246,7 @@ def _welcomed(file: Path, text: str, number: int, deadline: float) -> Channel | 
                 answer = channel.receive(min(_LOOK, max(deadline - monotonic(), _RETRY)))
                 is_waiting = False
             except TimeoutError:
-                is_waiting = monotonic() < deadline and file.read_text(encoding="utf-8") == text
+                is_waiting = monotonic() < deadline and meeting.read() == text
     finally:
         if answer != _WELCOME:
             channel.close()
@@ -357,44 +254,3 @@ def _welcomed(file: Path, text: str, number: int, deadline: float) -> Channel | 
         channel.process = text
         return channel
     return str(answer["refused"]) if answer and "refused" in answer else None
-
-
-def _remove_old(folder: Path) -> None:
-    """Remove the files of launches whose rank 0 was killed."""
-    for file in folder.iterdir():
-        with suppress(OSError, ValueError):
-            place = _Place.read(file.read_text(encoding="utf-8"))
-            if place is not None and place.is_gone:
-                file.unlink()
-
-
-def _file_of(key: str) -> Path:
-    """Return the launch's file in the user's private folder; raise OSError if no such folder can be used."""
-    name = sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:24]
-    problem = None
-    for folder in _folders():
-        try:
-            return _private(folder) / name
-        except OSError as error:
-            problem = problem or error
-    assert problem is not None  # noqa: S101 - there is a folder to try
-    raise problem
-
-
-def _folders() -> list[Path]:
-    """Return the folders to try, the same ones in all ranks, whose TMPDIR or XDG_RUNTIME_DIR may differ."""
-    name = "pytest-gpuperf-ranks"
-    if sys.platform == "win32":  # where the folder for temporary files is one user's
-        return [Path(gettempdir(), name)]
-    user = os.getuid()
-    # Another user may have taken the name in /tmp; systemd's folder, where it is, is the user's own.
-    return [Path(f"/tmp/{name}-{user}"), Path(f"/run/user/{user}/{name}")]  # noqa: S108 - as above
-
-
-def _private(folder: Path) -> Path:
-    folder.mkdir(mode=0o700, exist_ok=True)
-    if sys.platform != "win32":
-        status = folder.lstat()
-        if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or status.st_mode & 0o077:
-            raise OSError(f"{folder} is not a folder of this user alone")
-    return folder

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
@@ -102,7 +102,7 @@ class MeasuredRanks(RankGroup):
     def __init__(self, device: TimedDevice, ranks: FirstRank, launch: Launch, count: int) -> None:
         super().__init__(device, 0, count, lambda: ranks.barrier(count))
         self._ranks = ranks
-        self._launcher = launch.launcher
+        self._launch = launch
         self._keys: WeakKeyDictionary[Any, tuple[int, Callable[[], Any]]] = WeakKeyDictionary()
         self._last_key = BODY
         self._dropped: list[int] = []
@@ -117,12 +117,13 @@ class MeasuredRanks(RankGroup):
         """What the blocks so far showed of the ranks; None before the first."""
         if not self._found:
             return None
+        skews = [each.skew for each in self._found if each.skew is not None]
         slowest, most = Counter(each.slowest for each in self._found).most_common(1)[0]
         return RankBlocks(
-            launcher=self._launcher,
+            launcher=self._launch.launcher,
             ranks=self.count,
             blocks=len(self._found),
-            skew=median(each.skew for each in self._found),
+            skew=median(skews) if skews else None,
             slowest=slowest,
             slowest_share=most / len(self._found),
             slowest_excess=median(each.excess for each in self._found),
@@ -174,8 +175,10 @@ class MeasuredRanks(RankGroup):
             self._last_key += 1
             made = self._last_key
             self._tell({"do": "call", "key": key, "as": made})
-            self._is_awaited = True
-            result = call()
+            try:
+                result = call()  # which may wait for its device, but not for what the others say of it
+            finally:
+                self._is_awaited = True
             return self._joint_result(result, made) if key == BODY and callable(result) else result
 
         joint_call.__wrapped__ = call  # type: ignore[attr-defined]  # as functools.wraps does
@@ -217,11 +220,11 @@ class MeasuredRanks(RankGroup):
             return timed_calls(self.device, call, calls, calls_wait=calls_wait, empty_wait=empty_wait)
         key, own = self._keys[call]
         self._tell({"do": "block", "key": key, "calls": calls, "empty_wait": empty_wait})
-        started = [0.0]
+        started: list[float | None] = [None]
 
         def meet() -> None:
             self._ranks.hear("ready", self.count)
-            moment = monotonic() + _LEAD
+            moment = monotonic() + _LEAD if self._launch.is_on_one_machine else None
             self._tell({"do": "go", "at": moment})
             started[0] = begin_at(moment)
 
@@ -232,7 +235,7 @@ class MeasuredRanks(RankGroup):
         self._compiled += sum(each["compiled"] for each in answers)
         started += [each["started"] for each in answers]
         times = [lasted, *(each["took"] for each in answers)]
-        self._found.append(_Times(times, max(started) - min(started)))
+        self._found.append(_Times(times, _skew(started)))
         slowest = max(times)
         if self.device.clock is not perf_counter and self.device.pause is not None:
             self.device.pause(slowest - lasted)  # on a clock of its own this rank has waited for it, too
@@ -241,10 +244,10 @@ class MeasuredRanks(RankGroup):
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """The seconds of a block on each rank, and those from the start of the first one to that of the last."""
+    """The seconds of a block on each rank, and from the first start to the last, on one machine."""
 
     each: list[float]
-    skew: float
+    skew: float | None
 
     @property
     def slowest(self) -> int:
@@ -267,8 +270,19 @@ def joint_bind(bind: Bind) -> Bind:
     return bind_jointly
 
 
-def begin_at(moment: float) -> float:
-    """Wait until a moment of the monotonic clock, which all processes share; return when it is."""
+def _skew(started: Sequence[float | None]) -> float | None:
+    """Return the seconds from the first of these moments to the last; None where one is not known."""
+    known = [moment for moment in started if moment is not None]
+    return max(known) - min(known) if len(known) == len(started) else None
+
+
+def begin_at(moment: float | None) -> float | None:
+    """Wait until a moment of the monotonic clock, which the processes of a machine share; return when it is.
+
+    On several machines there is no such moment: a block begins when the word for it comes.
+    """
+    if moment is None:
+        return None
     if (left := moment - _ASLEEP - monotonic()) > 0:
         sleep(left)
     while (now := monotonic()) < moment:

@@ -15,7 +15,7 @@ from pytest_gpuperf.integrations import collectives, launchers
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch, Rank
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.session import rank_channel, rank_signals
+from pytest_gpuperf.session import rank_meeting, rank_process, rank_signals
 from pytest_gpuperf.session.rank_channel import Channel, Message, Server, connect
 from pytest_gpuperf.session.rank_patience import Patience
 from pytest_gpuperf.timing.lock import LockHold, OnWait
@@ -26,9 +26,10 @@ _GRACE = 30.0  # seconds for rank 0, once it is asked to end, to write its repor
 _IDLE = 5.0  # seconds for which a rank that ends early waits for another that says nothing
 _LONGEST = 600.0  # seconds beyond max_time for which others wait for rank 0, as for the lock
 _SEVERAL_NODES = (
-    "this launch has {ranks} on {nodes}, which cannot wait for each other: speedup tests are measured in a "
-    "launch on one machine; start pytest with ranks of one node, or pass --gpuperf-off"
+    "this launch has {ranks} on {nodes}, which cannot wait for each other: on several machines the ranks of "
+    "torchrun can; start pytest by torchrun, or with ranks of one node, or pass --gpuperf-off"
 )
+_NO_MEETING = "the ranks on several machines cannot wait for each other: {}"
 _SOON = 1.0  # seconds for which rank 0 waits for an answer without a word to those that wait for it
 _NO_TURNS = "the other ranks cannot wait for this one, and may have run tests meanwhile"
 _HANGS = "it hangs, or its calls take longer than those of rank 0, for which a longer max_time allows"
@@ -115,10 +116,9 @@ class _OfLaunch(Ranks):
         self.rank = rank
         self.launch = rank.launch
         self.local = rank.local
-        nodes = rank.launch.nodes or 1
-        if nodes > 1:
-            ranks = count(rank.launch.ranks, "rank")
-            self.refusal = _SEVERAL_NODES.format(ranks=ranks, nodes=count(nodes, "machine"))
+        if not launchers.can_meet(rank.launch, os.environ):
+            ranks, nodes = count(rank.launch.ranks, "rank"), count(rank.launch.nodes or 1, "machine")
+            self.refusal = _SEVERAL_NODES.format(ranks=ranks, nodes=nodes)
         self._places: dict[pytest.Item, int] = {}
         self._names: list[str] = []
         self._process = ExitStack()
@@ -138,6 +138,12 @@ class _OfLaunch(Ranks):
 
     def _meet(self) -> None:
         raise NotImplementedError
+
+    def _tell_of_turns(self, text: str, error: OSError) -> None:
+        """Tell that ranks take turns, as their machine's lock lets them: of several machines none does."""
+        if not self.rank.launch.is_on_one_machine:
+            raise GpuPerfError(_NO_MEETING.format(error)) from error
+        self.told.append(f"{text}: {error}")
 
     def finish(self) -> None:
         """Let nothing interrupt this process any more: it writes what it found."""
@@ -168,9 +174,11 @@ class FirstRank(_OfLaunch):
 
     def _meet(self) -> None:
         try:
-            self._server = Server(self.rank.key, self._on_message, self._on_end)
+            self._server = Server(
+                rank_meeting.of_launch(self.rank), self.rank.key, self._on_message, self._on_end
+            )
         except OSError as error:
-            self.told.append(f"the other ranks cannot wait for this one, and take turns with it: {error}")
+            self._tell_of_turns("the other ranks cannot wait for this one, and take turns with it", error)
             return
         wanted = set(range(1, self.rank.launch.ranks))
         self._server.wait(lambda: wanted <= self._others.keys(), _JOIN)
@@ -284,7 +292,7 @@ class FirstRank(_OfLaunch):
         other = self._others[number]
         other.hang = f"has said nothing for {seconds:.0f} s in {self._names[self._place]}"
         self.told.append(f"rank {number} ({other.where}) {other.hang}, and was asked to end")
-        rank_channel.send_signal(other.process, signal.SIGTERM)
+        rank_process.send_signal(other.process, signal.SIGTERM)
 
     def barrier(self, below: int) -> None:
         """Let all ranks with a smaller number go on once they have met."""
@@ -380,7 +388,7 @@ class FirstRank(_OfLaunch):
         hung = {number for number, other in self._others.items() if other.hang is not None}
         if not server.wait(lambda: not hung & self._others.keys(), _IDLE):
             for number in hung & self._others.keys():
-                rank_channel.send_signal(self._others[number].process, rank_channel.KILL)
+                rank_process.send_signal(self._others[number].process, rank_process.KILL)
 
     def _on_message(self, number: int, message: Message) -> None:
         if "tests" in message:
@@ -449,16 +457,16 @@ class OtherRank(_OfLaunch):
 
     def _meet(self) -> None:
         try:
-            self._channel = connect(self.rank.key, self.rank.number, _JOIN)
+            self._channel = connect(rank_meeting.of_launch(self.rank), self.rank.number, _JOIN)
         except OSError as error:
-            self.told.append(f"this rank cannot wait for rank 0, and takes turns with it: {error}")
+            self._tell_of_turns("this rank cannot wait for rank 0, and takes turns with it", error)
             return
         if self._channel is None:
             why = _WHY_MISSING + launchers.hint_on_key(self.rank, os.environ)
             self.told.append(f"rank 0 did not come within {_JOIN:g} s: {why}")
             return
         here = f"{socket.gethostname()}, process {os.getpid()}"
-        process = rank_channel.this_process()
+        process = rank_process.this_process()
         self._channel.send({"tests": self._names, "where": here, "process": process})
         answer = self._next(_JOIN + _ANSWER)
         if answer is not None and answer.get("refused"):
@@ -553,9 +561,9 @@ class OtherRank(_OfLaunch):
         """End the process of rank 0 where it hangs and does not hear that it shall end."""
         if self._hung is not None:
             until = perf_counter() + _GRACE
-            while not rank_channel.is_gone(self._hung) and perf_counter() < until:
+            while not rank_process.is_gone(self._hung) and perf_counter() < until:
                 sleep(0.1)
-            rank_channel.send_signal(self._hung, rank_channel.KILL)
+            rank_process.send_signal(self._hung, rank_process.KILL)
 
     def _next(self, seconds: float, *, must_end: bool = False) -> Message | None:
         """Return rank 0's next message; None where it has ended or hangs: nobody waits for it any more.
@@ -571,7 +579,7 @@ class OtherRank(_OfLaunch):
             self._channel.send({"leaves": f"has waited {seconds:.0f} s for rank 0, and gone on without it"})
             if must_end:
                 self._hung = self._channel.process
-                rank_channel.send_signal(self._hung, signal.SIGTERM)
+                rank_process.send_signal(self._hung, signal.SIGTERM)
         if message is not None and message.keys() & {"measures", "done", "finishes"}:
             self._is_first_busy = "done" not in message
         if message is not None and isinstance(status := message.get("ended"), int):

@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -37,7 +38,13 @@ def test_sum(ranks):
     return step
 """
 
-
+ORDINARY = """
+@pytest.mark.speedup
+def test_alone(device):
+    x = device.asarray(np.arange(4096.0))
+    return lambda: x * x
+"""
+OURS = ("-pgpuperf", "--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1")
 CRASH = """
 import os
 import time
@@ -62,10 +69,9 @@ def run(pytester, launcher, *options):
     """Run the tests of a folder in ranks of torchrun, or plainly; return how it ended, and the report."""
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node=3", "--no-python"]
     start = [sys.executable, *torchrun] if launcher == "torchrun" else []
-    ours = ["-pgpuperf", "--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1"]
     path = str(Path(pytest_gpuperf.__file__).parents[1])
     ended = subprocess.run(
-        [*start, sys.executable, "-m", "pytest", "-pno:randomly", *ours, *options],
+        [*start, sys.executable, "-m", "pytest", "-pno:randomly", *OURS, *options],
         env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
@@ -96,3 +102,34 @@ def test_where_a_rank_crashes_rank_0_writes_its_report_before_torchrun_kills_it(
     assert "recorded" == by_name["test_first[2ranks]"]["status"]
     assert "was killed or crashed" in by_name["test_crash[2ranks]"]["reason"]
     assert "this rank was asked to end (SIGTERM) at" in ended.stdout
+
+
+@pytest.mark.libraries
+def test_ranks_on_two_machines_meet_in_the_store_of_torchrun(pytester):
+    """Two agents, at two addresses of this machine: each takes its own for a machine of its own."""
+    pytester.makepyfile(test_it=SUITE + ORDINARY)
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        endpoint = f"127.0.0.1:{free.getsockname()[1]}"
+    path = str(Path(pytest_gpuperf.__file__).parents[1])
+    agents = []
+    for address in ("127.0.0.1", "127.0.0.2"):
+        rendezvous = ["--rdzv-backend=c10d", f"--rdzv-endpoint={endpoint}", f"--local-addr={address}"]
+        launch = ["-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1", *rendezvous]
+        run = ["--no-python", sys.executable, "-m", "pytest", "-pno:randomly", "-pno:cacheprovider", *OURS]
+        agents.append(
+            subprocess.Popen(
+                [sys.executable, *launch, *run, "--gpuperf-json=report.json"],
+                env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        )
+    output = [agent.communicate(timeout=120)[0] for agent in agents]
+    assert [0, 0] == [agent.returncode for agent in agents], output
+    report = json.loads((pytester.path / "report.json").read_text("utf-8"))
+    assert {"launcher": "torchrun", "ranks": 2, "nodes": 2} == report["launch"]
+    assert ["recorded"] * 3 == [record["status"] for record in report["records"]]
+    two = report["records"][1]
+    assert (2, None) == (two["scaling"]["ranks"]["ranks"], two["scaling"]["ranks"]["skew"])
+    assert two["check"]["agreed"] is True

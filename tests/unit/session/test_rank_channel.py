@@ -12,8 +12,9 @@ from time import sleep
 
 import pytest
 
-from pytest_gpuperf.session import rank_channel
+from pytest_gpuperf.session import rank_process
 from pytest_gpuperf.session.rank_channel import Server, connect
+from pytest_gpuperf.session.rank_meeting import FileMeeting
 
 
 @pytest.fixture
@@ -23,10 +24,15 @@ def meet():
 
     def call():
         key = f"test {os.getpid()} {len(servers)}"
-        server = Server(key, lambda *said: heard.append(said), lambda number: heard.append(("end", number)))
+        server = Server(
+            FileMeeting(key),
+            key,
+            lambda *said: heard.append(said),
+            lambda number: heard.append(("end", number)),
+        )
         servers.append(server)
         came = []
-        thread = Thread(target=lambda: came.append(connect(key, 1, 10.0)))
+        thread = Thread(target=lambda: came.append(connect(FileMeeting(key), 1, 10.0)))
         thread.start()
         while not came:
             server.wait(lambda: bool(came), 0.05)
@@ -83,17 +89,17 @@ def test_a_signal_is_sent_only_to_the_process_that_was_meant(changed, expected):
     """Its number may be another process's by now, or in another container."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        own = asdict(rank_channel._Place.of_this_process(0, ""))
-        known = {**own, "process": child.pid, "start": rank_channel._start(child.pid), **changed}
-        rank_channel.send_signal(json.dumps(known), signal.SIGKILL)
+        own = asdict(rank_process.Place.of_this_process(0, ""))
+        known = {**own, "process": child.pid, "start": rank_process._start(child.pid), **changed}
+        rank_process.send_signal(json.dumps(known), signal.SIGKILL)
         child.communicate(b"\n", timeout=30)
         assert expected == child.returncode
-        assert rank_channel.is_gone(json.dumps(known))
+        assert rank_process.is_gone(json.dumps(known))
     finally:
         child.kill()
 
 
 def test_a_process_that_nobody_has_named_gets_no_signal():
-    rank_channel.send_signal(None, signal.SIGTERM)
-    assert rank_channel.is_gone(None)
-    assert not rank_channel.is_gone(rank_channel.this_process())
+    rank_process.send_signal(None, signal.SIGTERM)
+    assert rank_process.is_gone(None)
+    assert not rank_process.is_gone(rank_process.this_process())
