@@ -110,7 +110,7 @@ class MeasuredRanks(RankGroup):
         self._compiled = 0  # programs, by other ranks
         self._idle: list[int] = []  # other ranks without an input
         self._found: list[_Times] = []
-        self.time_calls = self._time_calls
+        self.time_calls, self.compilations = self._time_calls, self._compilations  # type: ignore[method-assign]
 
     @property
     def blocks(self) -> RankBlocks | None:  # type: ignore[override]  # it grows
@@ -145,10 +145,6 @@ class MeasuredRanks(RankGroup):
         answers = self._ranks.hear("result", self.count)
         return gathered(values, [unpacked(each["places"], each.get("data", b"")) for each in answers])
 
-    def compilations(self) -> int:
-        """Return how many programs the libraries of all ranks have compiled so far."""
-        return self.device.compilations() + self._compiled
-
     def idle(self, arrays: Iterable[Any]) -> list[int]:
         """Return the numbers of the ranks that hold none of these arrays, or none at all."""
         own = [] if any(map(self.device.holds, arrays)) else [0]
@@ -165,6 +161,10 @@ class MeasuredRanks(RankGroup):
         with self.device.observe() as observation:
             yield observation
         self.worked = [observation.worked, *[False] * (self.count - 1)]
+
+    def _compilations(self) -> int:
+        """Return how many programs the libraries of all ranks have compiled so far."""
+        return self.device.compilations() + self._compiled
 
     def _joint(self, call: Callable[[], Any], key: int) -> Callable[[], Any]:
         """Return a function that announces a call and makes it; what searches it finds the call itself."""
