@@ -310,4 +310,14 @@ def make_groups(counts: Iterable[int], rank: int) -> None:
     world = distributed.group.WORLD
     for count in sorted({*counts}):
         if _native_groups.get(count, (None, None))[0] is not world:
-            _native_groups[count] = world, distributed.new_group(range(count))
+            timeout = ask.answer(_timeout_of, world)
+            _native_groups[count] = world, distributed.new_group(range(count), timeout=timeout)
+
+
+def _timeout_of(group: Any) -> Any:
+    """Return how long a call on a process group may take, which new groups do not take over by themselves.
+
+    PyTorch has no public way to it.
+    """
+    backends = (ask.answer(group._get_backend, kind) for kind in group._device_types)  # noqa: SLF001
+    return min(backend.options._timeout for backend in backends if backend is not None)  # noqa: SLF001

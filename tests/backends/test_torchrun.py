@@ -17,6 +17,7 @@ SUITE = """
 from datetime import timedelta
 import numpy as np
 import pytest
+import torch
 import torch.distributed as dist
 
 @pytest.fixture(scope="session", autouse=True)
@@ -30,6 +31,7 @@ def test_sum(ranks):
     part = ranks.asarray(np.arange(4096.0), shard=0)
     group = ranks.group
     assert dist.get_world_size(group) == ranks.count
+    assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(seconds=30)
     def step():
         total = part.sum().reshape(1)
         dist.all_reduce(total, group=group)
