@@ -200,7 +200,9 @@ def test_where_no_ranks_are_started_one_is_measured_and_more_are_skipped(
     ("ending", "status"), [(signal.SIGINT, pytest.ExitCode.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)]
 )
 def test_nothing_is_left_of_ranks_when_the_run_is_ended(pytester, ending, status):
-    pytester.makeconftest(CONFTEST.format(real="").replace("from cards import", "# "))
+    conftest = CONFTEST.format(real="").replace("from cards import", "# ")
+    interruptible = "import signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    pytester.makeconftest(interruptible + conftest)  # whatever started the tests
     here = "print(os.getpid(), file=open(f'at-{RANK}', 'w'), flush=True)"
     hang = f"if ranks.count == 2: {here} or __import__('time').sleep(99)"
     pytester.makepyfile(test_it=SUITE.format(body=hang, efficiency=0.5))

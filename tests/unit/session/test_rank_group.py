@@ -3,6 +3,7 @@
 import gc
 import sys
 from collections import defaultdict
+from copy import copy
 from types import ModuleType, SimpleNamespace
 
 import pytest
@@ -120,9 +121,12 @@ class Distributed(ModuleType):
         self.made, self.rank = [], rank
         self.is_available = self.is_initialized = lambda: True
         self.get_rank = lambda: self.rank
-        self.group = SimpleNamespace(WORLD=object())
+        backend = SimpleNamespace(options=SimpleNamespace(_timeout=7.0))
+        world = SimpleNamespace(_device_types=["cpu"], _get_backend=lambda _: backend)
+        self.group = SimpleNamespace(WORLD=world)
 
-    def new_group(self, ranks):
+    def new_group(self, ranks, timeout):
+        assert 7.0 == timeout, "that of the suite's own group"
         self.made.append([*ranks])
         return f"{len(self.made)} of {ranks}"
 
@@ -142,7 +146,7 @@ def test_process_groups_are_made_once_for_each_world_and_forgotten_with_it(distr
         rank_group.make_groups((2, 1), 0)
     assert [[0], [0, 1]] == distributed.made
     assert "2 of range(0, 2)" == group.group
-    distributed.group.WORLD = object()  # the suite has initialised it again
+    distributed.group.WORLD = copy(distributed.group.WORLD)  # the suite has initialised it again
     rank_group.make_groups((2,), 0)
     assert "3 of range(0, 2)" == group.group
     distributed.is_initialized = lambda: False
