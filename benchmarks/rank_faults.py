@@ -59,19 +59,19 @@ import time
 from pathlib import Path
 import pytest
 from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
-from pytest_gpuperf.session import rank_channel, rank_patience, ranks
+from pytest_gpuperf.session.ranks import patience, process, roles
 
-rank_patience._SHORTEST = 1.0
-ranks._JOIN, ranks._LONGEST, ranks._ANSWER, ranks._IDLE, ranks._GRACE = 30.0, 4.0, 1.0, 2.0, 2.0
+patience._SHORTEST = 1.0
+roles._JOIN, roles._LONGEST, roles._ANSWER, roles._IDLE, roles._GRACE = 30.0, 4.0, 1.0, 2.0, 2.0
 
-send_signal = rank_channel.send_signal
+send_signal = process.send_signal
 
-def send(process, number):
+def send(to, number):
     if number == signal.SIGTERM:
         Path(f"known-{os.getpid()}").write_text(str(time.monotonic()))
-    send_signal(process, number)
+    send_signal(to, number)
 
-rank_channel.send_signal = send
+process.send_signal = send
 
 def pytest_collection_finish():
     if os.environ["RANK_FAULT"].startswith("collection"):

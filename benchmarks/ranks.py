@@ -30,8 +30,8 @@ from pytest_gpuperf.devices.simulated import Clock, SimulatedDevice
 from pytest_gpuperf.model.demand import Demand, RunOptions
 from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.model.scaling import Scaling
-from pytest_gpuperf.session import rank_group
-from pytest_gpuperf.session.rank_group import MeasuredRanks, joint_bind
+from pytest_gpuperf.session.ranks import group
+from pytest_gpuperf.session.ranks.group import MeasuredRanks, joint_bind
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
 
@@ -162,7 +162,7 @@ class Found:
 
 def runs_of(world: World, runs: int, seed: int) -> Found:
     """Judge a world so many times."""
-    rank_group._LEAD = 0.0  # noqa: SLF001 - nobody has to be waited for
+    group._LEAD = 0.0  # noqa: SLF001 - nobody has to be waited for
     ended = [verdict(world, f"{seed} {world} {number}") for number in range(runs)]
     statuses = Counter(status for status, _ in ended)
     if others := statuses.keys() - {"passed", "failed", "inconclusive"}:

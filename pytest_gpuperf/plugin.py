@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.devices.group import DeviceGroup
     from pytest_gpuperf.devices.protocol import Device
     from pytest_gpuperf.session.gpuperf_fixture import GpuPerfFixture
-    from pytest_gpuperf.session.rank_group import RankGroup
+    from pytest_gpuperf.session.ranks.group import RankGroup
     from pytest_gpuperf.session.run_hooks import RunHooks
     from pytest_gpuperf.session.session import GpuPerfSession
 
@@ -203,7 +203,7 @@ def pytest_collection_modifyitems(
         hooks = _hooks(config)
         hooks.finish_hooks.begin(found, selected, deselected)
         if hooks.session.devices.starts_ranks and any(item.stash[SPEC].is_in_ranks for item in found.items):
-            from pytest_gpuperf.session.own_launch import OwnLaunch
+            from pytest_gpuperf.session.ranks.own_launch import OwnLaunch
 
             config.pluginmanager.register(OwnLaunch(hooks.session, config))
 
@@ -310,7 +310,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         config.pluginmanager.register(hooks.cpu_run)
         config.pluginmanager.register(hooks.session.timers)
         if hooks.session.ranks.launch is not None:
-            from pytest_gpuperf.session.rank_hooks import RankHooks
+            from pytest_gpuperf.session.ranks.hooks import RankHooks
 
             config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run, config))
         if not config.stash[_IS_OFF]:

@@ -11,7 +11,8 @@ from pytest_gpuperf.collection.items import SPEC, accelerator_of
 from pytest_gpuperf.devices.protocol import Device
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.record import Record
-from pytest_gpuperf.session import rank_run, timed_call
+from pytest_gpuperf.session import timed_call
+from pytest_gpuperf.session.ranks import run_once
 from pytest_gpuperf.session.session import GpuPerfSession
 from pytest_gpuperf.work.workload import ResettableCall
 
@@ -54,7 +55,7 @@ class GpuPerfFixture:
         is_debugged = self._item.config.getoption("trace", default=False)
         if spec is not None and spec.calls_both and not is_debugged:
             if not self._session.ranks.measures:
-                results = rank_run.both(self._item, partial(_bind, body), self._session.devices)
+                results = run_once.both(self._item, partial(_bind, body), self._session.devices)
                 self._session.meet_ranks(self._item, spec)  # before what the test does next with other ranks
                 return results
             if MEASURED in self._item.stash:

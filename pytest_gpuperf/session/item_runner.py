@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session import hints, no_gpu
 from pytest_gpuperf.session.cpu_variants import CpuVariants
-from pytest_gpuperf.session.rank_group import joint_bind, make_groups
+from pytest_gpuperf.session.ranks.group import joint_bind, make_groups
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.work.first_call import Bind

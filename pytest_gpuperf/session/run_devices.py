@@ -15,8 +15,8 @@ from pytest_gpuperf.model.demand import RunOptions
 from pytest_gpuperf.model.errors import BrokenGpuWarning, TooFewDevices, Unavailable
 from pytest_gpuperf.model.record import ReasonCode
 from pytest_gpuperf.session.no_gpu import NoDevice
-from pytest_gpuperf.session.rank_group import MeasuredRanks, RankGroup
-from pytest_gpuperf.session.ranks import FirstRank, Ranks
+from pytest_gpuperf.session.ranks.group import MeasuredRanks, RankGroup
+from pytest_gpuperf.session.ranks.roles import FirstRank, Ranks
 
 SKIPS = (pytest.skip.Exception, pytest.xfail.Exception, unittest.SkipTest)
 

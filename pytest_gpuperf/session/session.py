@@ -37,12 +37,13 @@ from pytest_gpuperf.model.plain_text import first_line, message
 from pytest_gpuperf.model.record import Environment, Note, Record, Report, Verdict
 from pytest_gpuperf.report import files, outputs, reader
 from pytest_gpuperf.report.json import codec
-from pytest_gpuperf.session import hints, live_line, rank_run, ranks, timed_call
+from pytest_gpuperf.session import hints, live_line, timed_call
 from pytest_gpuperf.session.cpu_variants import CpuVariants
 from pytest_gpuperf.session.item_runner import ItemRunner
 from pytest_gpuperf.session.live_line import LiveLine
 from pytest_gpuperf.session.no_gpu import NoDevice
-from pytest_gpuperf.session.ranks import RankFailed
+from pytest_gpuperf.session.ranks import roles, run_once
+from pytest_gpuperf.session.ranks.roles import RankFailed
 from pytest_gpuperf.session.records import RecordStore
 from pytest_gpuperf.session.run_devices import SKIPS, RunDevices
 from pytest_gpuperf.timing import rounds
@@ -83,7 +84,7 @@ class GpuPerfSession:
 
     def __init__(self, config: pytest.Config) -> None:
         gate = options.gate_options(config)
-        self.ranks = ranks.of_run(config)
+        self.ranks = roles.of_run(config)
         try:
             wanted = options.outputs(config)
             self.outputs = outputs.checked(wanted, config.hook.pytest_gpuperf_reports, gate.baseline)
@@ -272,7 +273,7 @@ class GpuPerfSession:
         on_wait = partial(self.waiting, item)
         if spec.is_in_ranks:
             return partial(self._with_ranks, on_wait)
-        return partial(ranks.in_turn, self.ranks, self.max_time(spec), self._lock.acquire, on_wait)
+        return partial(roles.in_turn, self.ranks, self.max_time(spec), self._lock.acquire, on_wait)
 
     def max_time(self, spec: ItemSpec) -> float:
         """Return the seconds that a test may be measured for."""
@@ -301,7 +302,7 @@ class GpuPerfSession:
     def run_once(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Run a test on a rank that does not measure."""
         with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
-            rank_run.call(item, spec, self.devices, self.ranks)
+            run_once.call(item, spec, self.devices, self.ranks)
 
     def meet_ranks(self, item: pytest.Item, spec: ItemSpec) -> None:
         """Release the ranks that wait for a test to be measured, or wait for that."""
@@ -313,7 +314,7 @@ class GpuPerfSession:
         """Return what refuses a test after its first run that other ranks would have to run as often."""
         if self.ranks.launch is None or spec.is_in_ranks:
             return lambda: None
-        return partial(rank_run.require_own_calls, Collectives(item))
+        return partial(run_once.require_own_calls, Collectives(item))
 
     @contextmanager
     def waiting(self, item: pytest.Item) -> Iterator[None]:

@@ -9,10 +9,10 @@ from launches import launched
 CONFTEST = """
 import pytest
 from pytest_gpuperf.devices.simulated import SimulatedBackend, Timing
-from pytest_gpuperf.session import rank_patience, ranks
+from pytest_gpuperf.session.ranks import patience, roles
 
-ranks._LONGEST, rank_patience._SHORTEST = {longest}, {shortest}
-ranks._ANSWER, ranks._IDLE, ranks._GRACE = 2.0, {grace}, {grace}
+roles._LONGEST, patience._SHORTEST = {longest}, {shortest}
+roles._ANSWER, roles._IDLE, roles._GRACE = 2.0, {grace}, {grace}
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_gpuperf_devices():

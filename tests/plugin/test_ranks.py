@@ -13,13 +13,14 @@ import pytest
 from launches import launched
 from real_clock import REAL_TIME
 
-from pytest_gpuperf.session import rank_channel, rank_meeting, rank_process
-from pytest_gpuperf.session.rank_meeting import FileMeeting
+from pytest_gpuperf.session.ranks.channel import Server, connect
+from pytest_gpuperf.session.ranks.meeting import FileMeeting, file_of
+from pytest_gpuperf.session.ranks.process import Place
 
 SHORT = """
-from pytest_gpuperf.session import rank_patience, ranks
+from pytest_gpuperf.session.ranks import patience, roles
 
-ranks._JOIN, rank_patience._SHORTEST, rank_patience._CALLS = {join}, 1.0, 1
+roles._JOIN, patience._SHORTEST, patience._CALLS = {join}, 1.0, 1
 """
 TWO = """
     import os
@@ -278,9 +279,9 @@ def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester,
     body = f"import subprocess, sys; command = [sys.executable, '-c', {asked!r}, {str(lock_file)!r}]; "
     body += "open(f'lock-{RANK}', 'a').write(subprocess.check_output(command, text=True))"
     source = TWO.format(fault=FAULT_ON_1.format(body)) + (
-        "\n    from pytest_gpuperf.session import rank_meeting\n"
+        "\n    from pytest_gpuperf.session.ranks import meeting\n"
         "\n    def nowhere(key):\n        raise OSError('no folder')\n"
-        "\n    rank_meeting.file_of = nowhere\n"
+        "\n    meeting.file_of = nowhere\n"
     )
     found = launch(source, f"--gpuperf-lock={lock_file}")
     assert [0, 0] == found.status
@@ -293,9 +294,9 @@ def test_without_a_way_to_wait_ranks_take_turns_under_the_lock(launch, pytester,
 def test_without_a_way_to_wait_nor_turns_each_record_says_that_ranks_may_disturb(launch):
     """A test that may wait for other ranks must be in all of them at one time."""
     source = TWO.format(fault="pass") + (
-        "\n    import sys\n    import types\n    from pytest_gpuperf.session import rank_meeting\n"
+        "\n    import sys\n    import types\n    from pytest_gpuperf.session.ranks import meeting\n"
         "\n    def nowhere(key):\n        raise OSError('no folder')\n"
-        "\n    rank_meeting.file_of = nowhere\n"
+        "\n    meeting.file_of = nowhere\n"
         "\n    sys.modules['mpi4py.MPI'] = types.ModuleType('mpi4py.MPI')\n"
     )
     found = launch(source)
@@ -456,8 +457,8 @@ def test_a_scaling_test_is_measured_on_rank_0_alone(launch):
 def test_a_file_of_an_earlier_launch_misleads_nobody(launch, pytester, is_in_use):
     """Its port is closed, or somebody else's by now, who knows nothing of ranks."""
     source = TWO.format(fault="pass") + (
-        "\n    from pathlib import Path\n    from pytest_gpuperf.session import rank_meeting\n"
-        "\n    rank_meeting.file_of = lambda key: Path(__file__).with_name('file')\n"
+        "\n    from pathlib import Path\n    from pytest_gpuperf.session.ranks import meeting\n"
+        "\n    meeting.file_of = lambda key: Path(__file__).with_name('file')\n"
         "\n    if RANK == '0': time.sleep(1)\n"
     )
 
@@ -612,7 +613,7 @@ def test_a_marker_of_reruns_is_refused_in_words(launch):
 def folder(tmp_path, monkeypatch):
     """The folder in which ranks of this test meet."""
     folder = tmp_path / "ranks"
-    monkeypatch.setattr(rank_meeting, "_folders", lambda: [folder])
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.meeting._folders", lambda: [folder])
     return folder
 
 
@@ -622,7 +623,7 @@ def served():
     with ExitStack() as stack:
 
         def serve(key, after=0.0):
-            server = rank_channel.Server(FileMeeting(key), key, lambda *_: None, lambda *_: None)
+            server = Server(FileMeeting(key), key, lambda *_: None, lambda *_: None)
             over = Event()
 
             def handle():
@@ -645,14 +646,14 @@ def served():
 
 
 def connected(key, number, seconds=30.0):
-    channel = rank_channel.connect(FileMeeting(key), number, seconds)
+    channel = connect(FileMeeting(key), number, seconds)
     assert channel is not None
     return closing(channel)
 
 
 def text_of(port, **changed):
     """Return what the file of a launch of this process says."""
-    return json.dumps({**json.loads(rank_process.Place.of_this_process(port, "old").text), **changed})
+    return json.dumps({**json.loads(Place.of_this_process(port, "old").text), **changed})
 
 
 def ended_process():
@@ -664,7 +665,7 @@ def ended_process():
 def test_a_silent_program_with_the_port_of_an_earlier_launch_costs_a_second(folder, served):
     folder.mkdir(mode=0o700)
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        rank_meeting.file_of("key").write_text(text_of(silent.getsockname()[1]))
+        file_of("key").write_text(text_of(silent.getsockname()[1]))
         timer = Timer(0.3, served, ["key"])
         timer.start()
         with connected("key", 1):
@@ -673,7 +674,7 @@ def test_a_silent_program_with_the_port_of_an_earlier_launch_costs_a_second(fold
 
 
 def test_a_rank_0_that_is_busy_is_asked_once(folder, served, monkeypatch):
-    monkeypatch.setattr(rank_channel, "_LOOK", 0.02)
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.channel._LOOK", 0.02)
     asked = []
     connection = socket.create_connection
     monkeypatch.setattr(socket, "create_connection", lambda *a, **k: asked.append(a) or connection(*a, **k))
@@ -686,8 +687,8 @@ def test_the_token_of_a_launch_whose_rank_0_is_gone_is_told_nobody(folder):
     folder.mkdir(mode=0o700)
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         stranger.settimeout(0.0)
-        rank_meeting.file_of("key").write_text(text_of(stranger.getsockname()[1], process=ended_process()))
-        assert rank_channel.connect(FileMeeting("key"), 1, 0.2) is None
+        file_of("key").write_text(text_of(stranger.getsockname()[1], process=ended_process()))
+        assert connect(FileMeeting("key"), 1, 0.2) is None
         with pytest.raises(BlockingIOError):
             stranger.accept()
 
@@ -703,14 +704,14 @@ def test_a_new_launch_removes_the_files_of_those_whose_rank_0_was_killed(folder,
     if sys.platform.startswith("linux"):
         (folder / "another-process-by-now").write_text(text_of(1, start="7"))
     served("key")
-    left = {"here", "in-another-container", "here-without-start", rank_meeting.file_of("key").name}
+    left = {"here", "in-another-container", "here-without-start", file_of("key").name}
     assert left == {file.name for file in folder.iterdir()}
 
 
 def test_a_launch_removes_no_file_of_a_later_one(folder):
-    earlier, later = (rank_channel.Server(FileMeeting("key"), "key", print, print) for _ in range(2))
+    earlier, later = (Server(FileMeeting("key"), "key", print, print) for _ in range(2))
     earlier.close()
-    assert later._token in rank_meeting.file_of("key").read_text()
+    assert later._token in file_of("key").read_text()
     later.close()
     assert [] == [*folder.iterdir()]
 
@@ -719,7 +720,7 @@ def test_a_second_rank_of_the_same_number_is_refused_in_words(folder, served):
     served("variables:localhost")
     refusal = r"^rank 0 has a rank 1 already, so .* key \(variables:localhost\)"
     with connected("variables:localhost", 1), pytest.raises(OSError, match=refusal):
-        rank_channel.connect(FileMeeting("variables:localhost"), 1, 30.0)
+        connect(FileMeeting("variables:localhost"), 1, 30.0)
     served("variables:localhost")
     with connected("variables:localhost", 1):
         pass
@@ -730,9 +731,11 @@ def test_where_another_user_has_the_folder_the_next_one_is_taken_or_the_reason_t
     taken, own = tmp_path / "taken", tmp_path / "own"
     taken.mkdir()
     taken.chmod(0o777)
-    monkeypatch.setattr(rank_meeting, "_folders", lambda: [taken, own])
-    assert own == rank_meeting.file_of("key").parent
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.meeting._folders", lambda: [taken, own])
+    assert own == file_of("key").parent
     assert 0o700 == own.stat().st_mode & 0o777
-    monkeypatch.setattr(rank_meeting, "_folders", lambda: [taken, tmp_path / "not" / "there"])
+    monkeypatch.setattr(
+        "pytest_gpuperf.session.ranks.meeting._folders", lambda: [taken, tmp_path / "not" / "there"]
+    )
     with pytest.raises(OSError, match="taken is not a folder of this user alone"):
-        rank_channel.connect(FileMeeting("key"), 1, 30.0)
+        connect(FileMeeting("key"), 1, 30.0)

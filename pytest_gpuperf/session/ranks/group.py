@@ -18,8 +18,8 @@ from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.model.scaling import RankBlocks
-from pytest_gpuperf.session.rank_results import gathered, unpacked
-from pytest_gpuperf.session.ranks import FirstRank
+from pytest_gpuperf.session.ranks.results import gathered, unpacked
+from pytest_gpuperf.session.ranks.roles import FirstRank
 from pytest_gpuperf.timing.blocks import timed_calls
 from pytest_gpuperf.work.first_call import Bind
 from pytest_gpuperf.work.values import Leaf

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from pytest_gpuperf.devices.group import StackedParts
-from pytest_gpuperf.session.rank_results import gathered, packed, unpacked
+from pytest_gpuperf.session.ranks.results import gathered, packed, unpacked
 from pytest_gpuperf.work.values import snapshot, values_of
 
 

@@ -9,8 +9,9 @@ from pytest_gpuperf.collection.items import SPEC, ItemSpec, accelerator_of
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.integrations.collectives import Collectives
 from pytest_gpuperf.model.errors import GpuPerfError
-from pytest_gpuperf.session import rank_calls, timed_call
-from pytest_gpuperf.session.ranks import OtherRank, Ranks
+from pytest_gpuperf.session import timed_call
+from pytest_gpuperf.session.ranks import calls
+from pytest_gpuperf.session.ranks.roles import OtherRank, Ranks
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.work.first_call import Bind
 
@@ -27,7 +28,7 @@ def call(item: pytest.Function, spec: ItemSpec, devices: RunDevices, ranks: Rank
     One with `ranks` makes the calls that rank 0 makes.
     """
     if spec.is_in_ranks and isinstance(ranks, OtherRank):
-        rank_calls.serve(item, timed_call.bind_of(item, spec), devices.gpu(), ranks)
+        calls.serve(item, timed_call.bind_of(item, spec), devices.gpu(), ranks)
         return
     if spec.scaling is not None:
         pytest.skip(_SCALING)

@@ -12,9 +12,9 @@ from time import sleep
 
 import pytest
 
-from pytest_gpuperf.session import rank_process
-from pytest_gpuperf.session.rank_channel import Server, connect
-from pytest_gpuperf.session.rank_meeting import FileMeeting
+from pytest_gpuperf.session.ranks import process
+from pytest_gpuperf.session.ranks.channel import Server, connect
+from pytest_gpuperf.session.ranks.meeting import FileMeeting
 
 
 @pytest.fixture
@@ -89,17 +89,17 @@ def test_a_signal_is_sent_only_to_the_process_that_was_meant(changed, expected):
     """Its number may be another process's by now, or in another container."""
     child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
     try:
-        own = asdict(rank_process.Place.of_this_process(0, ""))
-        known = {**own, "process": child.pid, "start": rank_process._start(child.pid), **changed}
-        rank_process.send_signal(json.dumps(known), signal.SIGKILL)
+        own = asdict(process.Place.of_this_process(0, ""))
+        known = {**own, "process": child.pid, "start": process._start(child.pid), **changed}
+        process.send_signal(json.dumps(known), signal.SIGKILL)
         child.communicate(b"\n", timeout=30)
         assert expected == child.returncode
-        assert rank_process.is_gone(json.dumps(known))
+        assert process.is_gone(json.dumps(known))
     finally:
         child.kill()
 
 
 def test_a_process_that_nobody_has_named_gets_no_signal():
-    rank_process.send_signal(None, signal.SIGTERM)
-    assert rank_process.is_gone(None)
-    assert not rank_process.is_gone(rank_process.this_process())
+    process.send_signal(None, signal.SIGTERM)
+    assert process.is_gone(None)
+    assert not process.is_gone(process.this_process())

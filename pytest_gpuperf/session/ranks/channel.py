@@ -10,8 +10,8 @@ from math import inf
 from time import monotonic, sleep
 from typing import Any
 
-from pytest_gpuperf.session.rank_meeting import Meeting
-from pytest_gpuperf.session.rank_process import Place
+from pytest_gpuperf.session.ranks.meeting import Meeting
+from pytest_gpuperf.session.ranks.process import Place
 
 Message = dict[str, Any]
 _RETRY = 0.05  # seconds between two attempts to connect

@@ -2,15 +2,14 @@
 
 import pytest
 
-from pytest_gpuperf.session import rank_patience
-from pytest_gpuperf.session.rank_patience import Patience
+from pytest_gpuperf.session.ranks.patience import Patience
 
 
 @pytest.fixture
 def now(monkeypatch):
     """The time, which a test changes."""
     now = [0.0]
-    monkeypatch.setattr(rank_patience, "perf_counter", lambda: now[0])
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.patience.perf_counter", lambda: now[0])
     return now
 
 

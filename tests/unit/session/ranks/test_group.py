@@ -11,8 +11,7 @@ import pytest
 from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch
-from pytest_gpuperf.session import rank_group
-from pytest_gpuperf.session.rank_group import MeasuredRanks
+from pytest_gpuperf.session.ranks.group import MeasuredRanks, _Times, make_groups
 from pytest_gpuperf.work.workload import ResettableCall
 
 LAUNCH = Launch(launcher="variables", ranks=2, nodes=1)
@@ -133,7 +132,7 @@ class Distributed(ModuleType):
 
 @pytest.fixture
 def distributed(monkeypatch):
-    monkeypatch.setattr(rank_group, "_native_groups", {})
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.group._native_groups", {})
     module = Distributed(0)
     monkeypatch.setitem(sys.modules, "torch.distributed", module)
     return module
@@ -143,21 +142,21 @@ def test_process_groups_are_made_once_for_each_world_and_forgotten_with_it(distr
     group, _ = both()
     assert group.group is None
     for _ in range(2):
-        rank_group.make_groups((2, 1), 0)
+        make_groups((2, 1), 0)
     assert [[0], [0, 1]] == distributed.made
     assert "2 of range(0, 2)" == group.group
     distributed.group.WORLD = copy(distributed.group.WORLD)  # the suite has initialised it again
-    rank_group.make_groups((2,), 0)
+    make_groups((2,), 0)
     assert "3 of range(0, 2)" == group.group
     distributed.is_initialized = lambda: False
-    rank_group.make_groups((2,), 0)
+    make_groups((2,), 0)
     assert group.group is None
 
 
 def test_a_process_group_with_other_numbers_than_the_launch_is_refused(distributed):
     distributed.rank = 1
     with pytest.raises(GpuPerfError, match="calls this process rank 1, and its launch calls it rank 0"):
-        rank_group.make_groups((1, 2), 0)
+        make_groups((1, 2), 0)
     assert [] == distributed.made
 
 
@@ -179,7 +178,7 @@ def test_who_worked_and_who_has_inputs_is_what_each_says():
 
 
 def test_a_block_begins_when_all_are_ready_and_takes_as_long_as_the_slowest(monkeypatch):
-    monkeypatch.setattr(rank_group, "begin_at", lambda moment: moment)
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.group.begin_at", lambda moment: moment)
     group, other = both(took={**TOOK, "took": 7.0})
     step = group.jointly(lambda: lambda: group.device.launch(5.0))()
     started = group.device.clock()
@@ -197,13 +196,13 @@ def test_on_the_clock_of_all_a_rank_does_not_pause_for_the_slowest(monkeypatch):
     step = group.jointly(lambda: lambda: None)()
     paused = []
     monkeypatch.setattr(group.device, "pause", paused.append)
-    monkeypatch.setattr(rank_group, "perf_counter", group.device.clock)
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.group.perf_counter", group.device.clock)
     group.time_calls(step, 1)
     assert [] == paused
 
 
 def test_blocks_without_time_have_no_excess():
-    assert 0 == rank_group._Times([0.0, 0.0], 0.0).excess
+    assert 0 == _Times([0.0, 0.0], 0.0).excess
 
 
 def test_a_call_of_the_timer_itself_is_announced_to_nobody():

@@ -20,8 +20,8 @@ from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.integrations import processes
 from pytest_gpuperf.integrations.launchers import OF_PYTEST
 from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.session import own_rank
-from pytest_gpuperf.session.own_rank import Task, reports_of
+from pytest_gpuperf.session.ranks import own_rank
+from pytest_gpuperf.session.ranks.own_rank import Task, reports_of
 from pytest_gpuperf.session.run_hooks import ERROR_BEFORE
 from pytest_gpuperf.session.session import GpuPerfSession
 

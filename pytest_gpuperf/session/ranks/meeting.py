@@ -14,7 +14,7 @@ from typing import Any
 
 from pytest_gpuperf.model.launch import Rank
 from pytest_gpuperf.model.plain_text import first_line
-from pytest_gpuperf.session.rank_process import Place
+from pytest_gpuperf.session.ranks.process import Place
 
 _STORE = 30.0  # seconds for an answer of torchrun's store
 

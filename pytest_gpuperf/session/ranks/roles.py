@@ -15,9 +15,9 @@ from pytest_gpuperf.integrations import collectives, launchers
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch, Rank
 from pytest_gpuperf.model.units import count
-from pytest_gpuperf.session import rank_meeting, rank_process, rank_signals
-from pytest_gpuperf.session.rank_channel import Channel, Message, Server, connect
-from pytest_gpuperf.session.rank_patience import Patience
+from pytest_gpuperf.session.ranks import meeting, process, signals
+from pytest_gpuperf.session.ranks.channel import Channel, Message, Server, connect
+from pytest_gpuperf.session.ranks.patience import Patience
 from pytest_gpuperf.timing.lock import LockHold, OnWait
 
 _JOIN = 60.0  # seconds from the end of collection until all ranks are there
@@ -133,7 +133,7 @@ class _OfLaunch(Ranks):
             raise GpuPerfError(again)
         if self._names and self.refusal is None:
             self._process.enter_context(launchers.marked_process(self.rank))
-            self._process.enter_context(rank_signals.ended_by_sigterm(lambda: self._is_over))
+            self._process.enter_context(signals.ended_by_sigterm(lambda: self._is_over))
             self._meet()
 
     def _meet(self) -> None:
@@ -174,9 +174,7 @@ class FirstRank(_OfLaunch):
 
     def _meet(self) -> None:
         try:
-            self._server = Server(
-                rank_meeting.of_launch(self.rank), self.rank.key, self._on_message, self._on_end
-            )
+            self._server = Server(meeting.of_launch(self.rank), self.rank.key, self._on_message, self._on_end)
         except OSError as error:
             self._tell_of_turns("the other ranks cannot wait for this one, and take turns with it", error)
             return
@@ -292,7 +290,7 @@ class FirstRank(_OfLaunch):
         other = self._others[number]
         other.hang = f"has said nothing for {seconds:.0f} s in {self._names[self._place]}"
         self.told.append(f"rank {number} ({other.where}) {other.hang}, and was asked to end")
-        rank_process.send_signal(other.process, signal.SIGTERM)
+        process.send_signal(other.process, signal.SIGTERM)
 
     def barrier(self, below: int) -> None:
         """Let all ranks with a smaller number go on once they have met."""
@@ -388,7 +386,7 @@ class FirstRank(_OfLaunch):
         hung = {number for number, other in self._others.items() if other.hang is not None}
         if not server.wait(lambda: not hung & self._others.keys(), _IDLE):
             for number in hung & self._others.keys():
-                rank_process.send_signal(self._others[number].process, rank_process.KILL)
+                process.send_signal(self._others[number].process, process.KILL)
 
     def _on_message(self, number: int, message: Message) -> None:
         if "tests" in message:
@@ -457,7 +455,7 @@ class OtherRank(_OfLaunch):
 
     def _meet(self) -> None:
         try:
-            self._channel = connect(rank_meeting.of_launch(self.rank), self.rank.number, _JOIN)
+            self._channel = connect(meeting.of_launch(self.rank), self.rank.number, _JOIN)
         except OSError as error:
             self._tell_of_turns("this rank cannot wait for rank 0, and takes turns with it", error)
             return
@@ -466,8 +464,7 @@ class OtherRank(_OfLaunch):
             self.told.append(f"rank 0 did not come within {_JOIN:g} s: {why}")
             return
         here = f"{socket.gethostname()}, process {os.getpid()}"
-        process = rank_process.this_process()
-        self._channel.send({"tests": self._names, "where": here, "process": process})
+        self._channel.send({"tests": self._names, "where": here, "process": process.this_process()})
         answer = self._next(_JOIN + _ANSWER)
         if answer is not None and answer.get("refused"):
             raise GpuPerfError(str(answer["refused"]))
@@ -561,9 +558,9 @@ class OtherRank(_OfLaunch):
         """End the process of rank 0 where it hangs and does not hear that it shall end."""
         if self._hung is not None:
             until = perf_counter() + _GRACE
-            while not rank_process.is_gone(self._hung) and perf_counter() < until:
+            while not process.is_gone(self._hung) and perf_counter() < until:
                 sleep(0.1)
-            rank_process.send_signal(self._hung, rank_process.KILL)
+            process.send_signal(self._hung, process.KILL)
 
     def _next(self, seconds: float, *, must_end: bool = False) -> Message | None:
         """Return rank 0's next message; None where it has ended or hangs: nobody waits for it any more.
@@ -579,7 +576,7 @@ class OtherRank(_OfLaunch):
             self._channel.send({"leaves": f"has waited {seconds:.0f} s for rank 0, and gone on without it"})
             if must_end:
                 self._hung = self._channel.process
-                rank_process.send_signal(self._hung, signal.SIGTERM)
+                process.send_signal(self._hung, signal.SIGTERM)
         if message is not None and message.keys() & {"measures", "done", "finishes"}:
             self._is_first_busy = "done" not in message
         if message is not None and isinstance(status := message.get("ended"), int):

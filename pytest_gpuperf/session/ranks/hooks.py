@@ -5,7 +5,7 @@ import pytest
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.model.plain_text import first_line, message, printable
 from pytest_gpuperf.session.cpu_variants import CpuRun
-from pytest_gpuperf.session.rank_signals import Terminated
+from pytest_gpuperf.session.ranks.signals import Terminated
 from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
 

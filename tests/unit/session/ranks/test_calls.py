@@ -10,9 +10,8 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.devices.simulated import SimulatedBackend
-from pytest_gpuperf.session import rank_calls
-from pytest_gpuperf.session.rank_calls import serve
-from pytest_gpuperf.session.rank_results import unpacked
+from pytest_gpuperf.session.ranks.calls import serve
+from pytest_gpuperf.session.ranks.results import unpacked
 
 OVER = {"do": "over", "cause": None, "is_skip": False}
 BODY = {"do": "call", "key": 0, "as": 1}
@@ -77,7 +76,7 @@ def test_a_rank_says_of_a_call_whether_it_worked_and_of_the_body_what_it_holds(d
 
 def test_a_part_of_the_result_is_work_also_where_nothing_shows_that(device, monkeypatch):
     array = device.asarray(np.ones(4))
-    monkeypatch.setattr(rank_calls, "observed_call", idle_call)
+    monkeypatch.setattr("pytest_gpuperf.session.ranks.calls.observed_call", idle_call)
     (_, done) = served(device, lambda group: lambda: [array], BODY, STEP, OVER)
     assert done["worked"]
 

@@ -11,10 +11,10 @@ from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.model import ask
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.plain_text import first_line, message
-from pytest_gpuperf.session.rank_channel import Message
-from pytest_gpuperf.session.rank_group import BODY, RankGroup, begin_at, make_groups
-from pytest_gpuperf.session.rank_results import packed
-from pytest_gpuperf.session.ranks import OtherRank, skipped
+from pytest_gpuperf.session.ranks.channel import Message
+from pytest_gpuperf.session.ranks.group import BODY, RankGroup, begin_at, make_groups
+from pytest_gpuperf.session.ranks.results import packed
+from pytest_gpuperf.session.ranks.roles import OtherRank, skipped
 from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.timing.blocks import timed_calls
 from pytest_gpuperf.timing.gc_pause import gc_paused

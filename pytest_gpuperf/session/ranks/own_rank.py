@@ -1,6 +1,6 @@
 """A rank that plain pytest has started: it runs tests with `ranks`, and hands on their reports.
 
-`python -m pytest_gpuperf.session.own_rank FILE`, where the file has a `Task`.
+`python -m pytest_gpuperf.session.ranks.own_rank FILE`, where the file has a `Task`.
 """
 
 import json
