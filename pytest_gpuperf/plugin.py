@@ -30,7 +30,7 @@ OwnLaunch         when tests begin, where one has    runtest_protocol (first)
                   `ranks` and this is no rank
 RankHooks         with RunHooks, where this process   runtest_makereport, runtest_teardown,
                   is a rank of several                sessionfinish (all first), keyboard_interrupt,
-                                                      terminal_summary
+                                                      terminal_summary, unconfigure (last)
 xdist._Worker     at start, in a worker               collection_finish (first)
 xdist._Controller at start, with --dist               configure_node, runtest_logreport (first),
                                                       testnodedown (first)
@@ -47,6 +47,7 @@ PYTEST_DONT_REWRITE: there is no assert here, which pytest would look for at eac
 # Annotations stay text: every start of pytest would have to evaluate them.
 from __future__ import annotations
 
+import sys
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -205,7 +206,9 @@ def pytest_collection_modifyitems(
         if hooks.session.devices.starts_ranks and any(item.stash[SPEC].is_in_ranks for item in found.items):
             from pytest_gpuperf.session.ranks.own_launch import OwnLaunch
 
-            config.pluginmanager.register(OwnLaunch(hooks.session, config))
+            name = config.pluginmanager.get_name(sys.modules[__name__]) or __name__
+            errors = hooks.finish_hooks.terminal_hooks.errors
+            config.pluginmanager.register(OwnLaunch(hooks.session, config, name, errors.append))
 
     measures = rank is None or rank.number == 0
     config.pluginmanager.register(CollectionHooks(found.items, hints, begin, measures=measures))

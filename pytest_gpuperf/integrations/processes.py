@@ -1,11 +1,11 @@
-"""Programs that end when the process that started them ends, and the signals that end that."""
+"""Programs that end with the process that started them, and signals that end a process by an exception."""
 
 import ctypes
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,14 @@ def end(process: subprocess.Popen[Any]) -> None:
         ProcessLookupError, PermissionError
     ):  # it has outlived what was asked, or what it has started did
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def ask_to_end(leaders: Iterable[subprocess.Popen[Any]]) -> None:
+    """Ask the leaders of sessions that run to end, and what they have started."""
+    for process in leaders:
+        if process.poll() is None and sys.platform != "win32":
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGTERM)
 
 
 @contextmanager

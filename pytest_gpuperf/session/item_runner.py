@@ -15,7 +15,7 @@ from pytest_gpuperf.model.record import Record, Verdict
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session import hints, no_gpu
 from pytest_gpuperf.session.cpu_variants import CpuVariants
-from pytest_gpuperf.session.ranks.group import joint_bind, make_groups
+from pytest_gpuperf.session.ranks.group import joint_bind, lacks_groups, make_groups
 from pytest_gpuperf.session.run_devices import RunDevices
 from pytest_gpuperf.timing.trial import Trial
 from pytest_gpuperf.work.first_call import Bind
@@ -127,7 +127,10 @@ class ItemRunner:
         open_group: Callable[[int], TimedDevice] = self._devices.group
         if spec.is_in_ranks:
             open_group, bind = self._devices.ranks, joint_bind(bind)
-            make_groups((scaling.counts[0], scaling.count), rank=0)
+            counts = (scaling.counts[0], scaling.count)
+            if lacks_groups(counts):
+                self._devices.await_ranks()
+            make_groups(counts, rank=0)
         group = open_group(scaling.count)
         if not scaling.is_base:
             return trial.compare(bind, open_group(scaling.counts[0]), group)

@@ -24,6 +24,9 @@ _ERASE = "\x1b[J"
 _SHORTEST = 10  # columns: a name that is cut shorter says nothing
 
 
+WAITS = "waits for another process that measures"
+
+
 class LiveLine:
     """Shows which test is measured, and how long that may still take; `begin` and `erase` enclose each.
 
@@ -50,9 +53,9 @@ class LiveLine:
 
         return show
 
-    def show_wait(self, nodeid: str) -> None:
-        """Show that the test waits for another process, as it may for minutes."""
-        self._show(nodeid, "waits for another process that measures")
+    def show_wait(self, nodeid: str, words: str = WAITS) -> None:
+        """Show in words that the test waits for another process, as it may for minutes."""
+        self._show(nodeid, words)
 
     def erase(self) -> None:
         """Erase the line: the test has been measured."""

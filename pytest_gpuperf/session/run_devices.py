@@ -83,27 +83,36 @@ class RunDevices:
             raise NoDevice("ranks meet only in a test that is measured", "too_few_ranks")
         return RankGroup(device, 0, 1, lambda: None)
 
+    def await_ranks(self) -> None:
+        """Wait until all ranks of the launch have set up the test that has begun, or raise how one ended it."""
+        if isinstance(self._ranks, FirstRank):
+            self._ranks.await_all()
+
     def require_ranks(self, count: int) -> None:
         """End a test that needs more ranks than there can be: a skip; a failure if a GPU is required."""
-        launch, needed = self._ranks.launch, f"{units.count(count, 'rank')} are needed"
-        code: ReasonCode = "too_few_ranks"
-        most = launch.ranks if launch else 1
+        launch = self._ranks.launch
+        code: ReasonCode = "too_few_gpus" if self.starts_ranks else "too_few_ranks"
+        start = f"start torchrun --nproc-per-node {count} -m pytest, or mpiexec -n {count} python -m pytest"
         if self.starts_ranks:
             most = self.machine.most_processes()
-            what, code = "each has a GPU of its own, of which there are", "too_few_gpus"
-            if self.machine.gpu().info.emulated:
-                what = "where a GPU is emulated, the processors are enough for"
-            reason = f"{needed}: {what} {most}"
+            reason = self._why_no_more(most)
+        elif launch is not None:
+            most, reason = launch.ranks, f", and this launch has {launch.ranks}; {start}"
         else:
-            start = (
-                f"start torchrun --nproc-per-node {count} -m pytest, or mpiexec -n {count} python -m pytest"
-            )
-            reason = f"{needed}, and with {self._without_ranks} pytest starts none; leave it out, or {start}"
-            if launch is not None:
-                reason = f"{needed}, and this launch has {launch.ranks}; {start}"
+            most, reason = 1, f", and with {self._without_ranks} pytest starts none; leave it out, or {start}"
         if count > most:
+            reason = f"{units.count(count, 'rank')} are needed{reason}"
             self._fail_where_required(reason)
             raise NoDevice(reason, code)
+
+    def _why_no_more(self, most: int) -> str:
+        """Return why there are no more processes with a GPU each, as the end of a sentence."""
+        if self.machine.gpu().info.emulated:
+            return f": where a GPU is emulated, the processors are enough for {most}"
+        if self.machine.choice.selector:
+            named = self.machine.choice.setting
+            return f", each with a GPU of its own, and {named} names one: leave out its number"
+        return f": each has a GPU of its own, of which there are {most}"
 
     def look_for_gpu(self, device: DeviceSpec | None = None) -> str | None:
         """Open a test's GPU; return why it gets none, or None; fail it where one is required or was lost."""

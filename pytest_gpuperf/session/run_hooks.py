@@ -28,7 +28,7 @@ from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
 from pytest_gpuperf.session.unmeasured_hooks import call_with_workload
 
-ERROR_BEFORE = pytest.StashKey[BaseException]()
+_ERROR_BEFORE = pytest.StashKey[BaseException]()
 """What was raised before the setup, which raises it."""
 _REFUSED = pytest.StashKey[BaseException]()
 """Why a test was stopped at its setup; what is raised may refer to another test for the words."""
@@ -83,7 +83,7 @@ class RunHooks:
         except (KeyboardInterrupt, pytest.exit.Exception):
             raise
         except BaseException as error:  # noqa: BLE001 - this is no phase of a test: it is raised in the setup
-            item.stash[ERROR_BEFORE] = error
+            item.stash[_ERROR_BEFORE] = error
             return
         records, nodeid = self._records.by_nodeid, cpu.stash[SPEC].nodeid
         earlier = records.get(nodeid)
@@ -111,8 +111,8 @@ class RunHooks:
         self._records.runs[spec.nodeid] += 1
         if MEASURED in item.stash:  # by an earlier run of the test, which failed before its call
             del item.stash[MEASURED]
-        if (error := item.stash.get(ERROR_BEFORE, None)) is not None:
-            del item.stash[ERROR_BEFORE]
+        if (error := item.stash.get(_ERROR_BEFORE, None)) is not None:
+            del item.stash[_ERROR_BEFORE]
             raise error
         if spec.problem is not None:
             self._refuse(item, spec.problem)

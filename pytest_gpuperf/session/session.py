@@ -317,10 +317,10 @@ class GpuPerfSession:
         return partial(run_once.require_own_calls, Collectives(item))
 
     @contextmanager
-    def waiting(self, item: pytest.Item) -> Iterator[None]:
+    def waiting(self, item: pytest.Item, words: str = live_line.WAITS) -> Iterator[None]:
         """Wait for another process that measures, outside the time limits of a test."""
         if self._live_line is not None:
-            self._live_line.show_wait(item.nodeid)
+            self._live_line.show_wait(item.nodeid, words)
         with self.timers.stopped(item):
             yield
 

@@ -107,6 +107,18 @@ def test_where_a_rank_crashes_rank_0_writes_its_report_before_torchrun_kills_it(
 
 
 @pytest.mark.libraries
+def test_a_rank_whose_set_up_fails_is_named_before_groups_wait_for_it(pytester):
+    failing = "@pytest.fixture\ndef late(processes):\n    assert dist.get_rank() == 0, 'no room'\n\n"
+    source = SUITE.replace("@pytest.mark.scaling", f"{failing}@pytest.mark.scaling").replace(
+        "(ranks)", "(ranks, late)"
+    )
+    pytester.makepyfile(test_it=source.replace("seconds=30", "seconds=100"))
+    ended, report = run(pytester, "pytest", "--gpuperf-json=report.json")
+    assert 1 == ended.returncode
+    assert "rank 1: AssertionError: no room" in report["records"][0]["reason"]
+
+
+@pytest.mark.libraries
 def test_ranks_on_two_machines_meet_in_the_store_of_torchrun(pytester):
     """Two agents, at two addresses of this machine: each takes its own for a machine of its own."""
     pytester.makepyfile(test_it=SUITE + ORDINARY)

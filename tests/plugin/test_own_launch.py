@@ -54,14 +54,15 @@ def test_after():
     assert RANK is None
 """
 JSON = "--gpuperf-json=report.json"
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 @pytest.fixture
 def plain(run, pytester):
     """Run a suite with a scaling test in plain pytest."""
 
-    def call(*options, body="pass", efficiency=0.5, source=SUITE, real=False):
-        pytester.makeconftest(CONFTEST.format(real="taken_for_gpus" if real else ""))
+    def call(*options, body="pass", efficiency=0.5, source=SUITE, real=False, conftest=""):
+        pytester.makeconftest(CONFTEST.format(real="taken_for_gpus" if real else "") + conftest)
         return run(source.format(body=body, efficiency=efficiency), *options, gpu="one")
 
     return call
@@ -141,12 +142,50 @@ def test_ranks_that_die_are_errors_of_their_tests_alone(plain, rank):
     result.stdout.fnmatch_lines([f"*{words}*"])
 
 
-def test_ranks_that_do_not_start_are_an_error_that_says_why_once(plain, pytester):
-    broken = "\nif RANK is not None:\n    raise SystemExit('no such card')\n"
-    result = plain(source=SUITE.replace("@pytest.fixture", f"{broken}\n@pytest.fixture"))
+def test_ranks_of_which_one_does_not_start_are_an_error_that_says_why_once(plain):
+    """Without waiting for it: rank 0 would for a minute."""
+    broken = "\nif RANK == '1':\n    raise SystemExit('no such card')\n"
+    result = plain("--reruns=1", source=SUITE.replace("@pytest.fixture", f"{broken}\n@pytest.fixture"))
     result.assert_outcomes(passed=2, errors=2)
     assert 1 == str(result.stdout).count("SystemExit: no such card")
     result.stdout.fnmatch_lines(["*have ended before this test did: as test_it.py::test_step[[]1rank]"])
+
+
+def test_what_fails_on_another_rank_alone_fails_the_test(plain):
+    end_of_fixture = 'which needs its variables"\n'
+    failing = f"{end_of_fixture}    yield\n    assert RANK == '0', 'left behind'\n"
+    after = SUITE.replace(end_of_fixture, failing)
+    result = plain(source=after)
+    result.assert_outcomes(passed=4, errors=1)
+    result.stdout.fnmatch_lines(
+        ["rank 1 has failed in its teardown", "*- rank 1, teardown -*", "E *left behind"]
+    )
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+    crash = SUITE + "\nif RANK == '1':\n    import atexit\n    atexit.register(os._exit, 7)\n"
+    result = plain(source=crash)
+    result.assert_outcomes(passed=4)
+    result.stdout.fnmatch_lines(["FAILED: rank 1 ended with exit status 7 after its last test; *"])
+    assert pytest.ExitCode.TESTS_FAILED == result.ret
+
+
+@pytest.mark.parametrize(
+    ("what", "outcomes"),
+    [("fail('late')", {"passed": 3, "errors": 1}), ("skip('late')", {"passed": 3, "skipped": 1})],
+)
+def test_what_a_fixture_of_the_run_raises_when_it_ends_is_of_the_last_test_before(plain, what, outcomes):
+    fixture = f"@pytest.fixture(scope='module')\ndef held():\n    yield\n    pytest.{what}\n\n"
+    source = SUITE.replace("def test_before():", f"{fixture}def test_before(held):")
+    result = plain(source=source.partition("def test_after")[0])
+    result.assert_outcomes(**outcomes)
+
+
+def test_each_of_the_ranks_has_the_order_of_the_run_and_each_test_as_often(plain):
+    shuffled = (
+        "\n\ndef pytest_collection_modifyitems(items):\n"
+        "    if os.environ.get('RANK') == '1':\n        items.reverse()\n"
+    )
+    result = plain("--keep-duplicates", "test_it.py", "test_it.py", conftest=shuffled)
+    result.assert_outcomes(passed=8)
 
 
 def test_options_of_the_suite_reach_the_ranks_and_files_are_written_once(plain, records, pytester):
@@ -168,6 +207,10 @@ def test_a_baseline_is_compared_in_the_run_that_started_the_ranks(plain, records
 
 
 def test_a_doubt_is_a_warning_of_the_run_and_the_first_failure_ends_it(plain):
+    odd = "class Odd(UserWarning):\n    def __init__(self, one, two):\n        super().__init__('odd')\n\n"
+    source = SUITE.replace("@pytest.fixture", f"{odd}@pytest.fixture")
+    result = plain(source=source, body="warnings.warn(Odd(1, 2), stacklevel=1)")
+    result.stdout.fnmatch_lines(["*test_it.py:*: UserWarning: odd"])
     warned = plain(body="warnings.warn('worn', DeprecationWarning, stacklevel=1)")
     warned.assert_outcomes(passed=4, warnings=3)
     warned.stdout.fnmatch_lines(["*test_it.py:*: DeprecationWarning: worn"])
@@ -196,8 +239,14 @@ def test_where_no_ranks_are_started_one_is_measured_and_more_are_skipped(
     result.stdout.fnmatch_lines([f"SKIPPED * {words}"])
 
 
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc tells which processes run")
 @pytest.mark.parametrize(
-    ("ending", "status"), [(signal.SIGINT, pytest.ExitCode.INTERRUPTED), (signal.SIGKILL, -signal.SIGKILL)]
+    ("ending", "status"),
+    [
+        (signal.SIGINT, pytest.ExitCode.INTERRUPTED),
+        (signal.SIGTERM, pytest.ExitCode.INTERRUPTED),
+        (KILL, -KILL),
+    ],
 )
 def test_nothing_is_left_of_ranks_when_the_run_is_ended(pytester, ending, status):
     conftest = CONFTEST.format(real="").replace("from cards import", "# ")
@@ -219,5 +268,5 @@ def test_nothing_is_left_of_ranks_when_the_run_is_ended(pytester, ending, status
     while any(map(is_running, files)) and monotonic() < deadline:
         sleep(0.05)
     assert not any(map(is_running, files))
-    if ending != signal.SIGKILL:
+    if ending != KILL:
         assert [] == [*temporary.glob("gpuperf-ranks-*")]

@@ -606,7 +606,7 @@ def test_a_marker_of_reruns_is_refused_in_words(launch):
         "rerunfailures",
     )
     assert [4, 4] == found.status
-    assert "has the marker flaky under a launcher" in found.output[0]
+    assert "has the marker flaky, by which one of several ranks would run it again" in found.output[0]
 
 
 @pytest.fixture

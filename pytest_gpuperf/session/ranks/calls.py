@@ -28,6 +28,7 @@ from pytest_gpuperf.work.workload import ResettableCall
 def serve(item: pytest.Item, bind: Bind, device: TimedDevice, ranks: OtherRank) -> None:
     """Make the calls of a test until rank 0 has measured it; raise what they raise, or why that ended it."""
     if (scaling := item.stash[SPEC].scaling) is not None:
+        ranks.begin_body(item)
         make_groups((scaling.counts[0], scaling.count), ranks.number)
     _Server(item, bind, device, ranks).serve()
 

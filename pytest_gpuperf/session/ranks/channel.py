@@ -48,6 +48,10 @@ class Channel:
         try:
             self.connection.sendall(json.dumps(head).encode() + b"\n")
             self.connection.sendall(data)
+        except TimeoutError:  # after a part of it, as which the other end would read what comes next
+            with suppress(OSError):
+                self.connection.shutdown(socket.SHUT_RDWR)
+            return False
         except OSError:
             return False
         return True
@@ -132,7 +136,7 @@ class Server:
         self._token = secrets.token_hex(16)
         self._selector = selectors.DefaultSelector()
         self._channels: dict[int, Channel] = {}
-        self._listener = socket.create_server((meeting.own_host, 0))
+        self._listener = meeting.listen()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._text = Place.of_this_process(self._listener.getsockname()[1], self._token).text
         try:
@@ -162,10 +166,11 @@ class Server:
                     self._drop(channel)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close all connections, also of those that have not said who they are."""
+        channels = [key.data for key in self._selector.get_map().values() if key.data is not None]
         self._selector.close()
         self._listener.close()
-        for channel in self._channels.values():
+        for channel in channels:
             channel.close()
         self._meeting.withdraw(self._text)
 

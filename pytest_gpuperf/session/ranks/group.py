@@ -293,21 +293,36 @@ def begin_at(moment: float | None) -> float | None:
 _native_groups: dict[int, tuple[Any, Any]] = {}  # of so many ranks, each with the group of all
 
 
+def lacks_groups(counts: Iterable[int]) -> bool:
+    """Return whether `make_groups` makes any, for which all ranks of the launch must be there."""
+    world = _world()
+    return world is not None and any(
+        _native_groups.get(count, (None, None))[0] is not world for count in counts
+    )
+
+
+def _world() -> Any:
+    """Return torch.distributed's group of all ranks; None where the suite has not initialised it."""
+    distributed: Any = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return None
+    return distributed.group.WORLD
+
+
 def make_groups(counts: Iterable[int], rank: int) -> None:
     """Make the process groups of so many ranks, where the suite has initialised torch.distributed.
 
     All ranks of the launch take part in each, in one order: torch names a group by how many a process knows.
     """
-    distributed: Any = sys.modules.get("torch.distributed")
-    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+    if (world := _world()) is None:
         _native_groups.clear()
         return
+    distributed: Any = sys.modules["torch.distributed"]
     if (found := distributed.get_rank()) != rank:
         raise GpuPerfError(
             f"torch.distributed calls this process rank {found}, and its launch calls it rank {rank}; "
             "initialise it with the launch's own numbers, as init_process_group() does"
         )
-    world = distributed.group.WORLD
     for count in sorted({*counts}):
         if _native_groups.get(count, (None, None))[0] is not world:
             timeout = ask.answer(_timeout_of, world)

@@ -1,6 +1,7 @@
 """Where the ranks of a launch find rank 0: in a file of their machine, or on several in torchrun's store."""
 
 import os
+import socket
 import stat
 import sys
 from abc import ABC, abstractmethod
@@ -20,12 +21,16 @@ _STORE = 30.0  # seconds for an answer of torchrun's store
 
 
 class Meeting(ABC):
-    """Where rank 0 leaves its place for the others, which reach it at `host`; it listens at `own_host`.
+    """Where rank 0 leaves its place for the others, which reach it at `host`.
 
     Each method may raise OSError.
     """
 
-    host = own_host = "127.0.0.1"
+    host = "127.0.0.1"
+
+    def listen(self) -> socket.socket:
+        """Return the socket on which rank 0 listens: of this machine alone."""
+        return socket.create_server((self.host, 0))
 
     @abstractmethod
     def publish(self, text: str) -> None:
@@ -72,8 +77,6 @@ class FileMeeting(Meeting):
 class StoreMeeting(Meeting):
     """The store of torchrun's agents, at the address that all ranks know; rank 0 is on that machine."""
 
-    own_host = ""  # all addresses of the machine
-
     def __init__(self, key: str) -> None:
         self.host = os.environ["MASTER_ADDR"]
         port = int(os.environ["MASTER_PORT"])
@@ -84,6 +87,12 @@ class StoreMeeting(Meeting):
         limit = timedelta(seconds=_STORE)
         store = _answer(lambda: TCPStore(self.host, port, is_master=False, timeout=limit))
         self._store: Any = PrefixStore(f"pytest-gpuperf/{key}", store)
+
+    def listen(self) -> socket.socket:
+        """Return the socket on which rank 0 listens: at all addresses of the machine."""
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("", 0), family=socket.AF_INET6, dualstack_ipv6=True)
+        return socket.create_server(("", 0))
 
     def publish(self, text: str) -> None:
         """Set the text."""

@@ -5,7 +5,6 @@
 
 import json
 import os
-import signal
 import sys
 import warnings
 from dataclasses import asdict, dataclass
@@ -16,6 +15,7 @@ import pytest
 
 from pytest_gpuperf.integrations import processes
 from pytest_gpuperf.integrations.launchers import REFUSED
+from pytest_gpuperf.session.ranks.process import KILL
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +44,12 @@ def reports_of(folder: Path, number: int) -> Path:
     return folder / f"rank-{number}.jsonl"
 
 
-_FILES = ("xmlpath", "report_log", "htmlpath", "json_report", "pastebin", "basetemp")
-"""Options, by their names in pytest's configuration, of what the run that started this writes itself."""
+_FILES = dict.fromkeys(("xmlpath", "report_log", "htmlpath", "json_report", "pastebin", "basetemp"))
+_LEFT_OUT = {**dict.fromkeys(REFUSED, 0), **_FILES, "log_file": os.devnull}
+"""Values of options, by their names in pytest's configuration, in place of what is given or in the ini file.
+
+One rank can run no test again alone, and the run that started this one writes the files itself.
+"""
 
 
 class _Worker:
@@ -54,23 +58,24 @@ class _Worker:
     def __init__(self, task: Task, number: int) -> None:
         self._file = reports_of(Path(task.folder), number)
         self._seed = task.seed
-        self._tests = set(task.tests)
+        self._order = {test: place for place, test in enumerate(task.tests)}
         self._config: pytest.Config | None = None
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_cmdline_main(self, config: pytest.Config) -> None:
         """Leave out what one rank cannot do alone, and the files of the run that started it."""
         self._config = config
-        for name in (*REFUSED, *_FILES):
+        for name, value in _LEFT_OUT.items():
             if hasattr(config.option, name):
-                setattr(config.option, name, None)
+                setattr(config.option, name, value)
         if hasattr(config.option, "randomly_seed"):
             config.option.randomly_seed = self._seed
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
-        """Keep the tests that are for ranks."""
-        items[:] = [item for item in items if item.nodeid in self._tests]
+        """Keep the tests that are for ranks, in the order of the run that started this one."""
+        kept = [item for item in items if item.nodeid in self._order]
+        items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Write a report for the process that shows it."""
@@ -96,7 +101,7 @@ class _Worker:
 def main(file: str) -> int:
     """Run the tests of a task, and return pytest's exit status."""
     task = Task(**json.loads(Path(file).read_text(encoding="utf-8")))
-    processes.die_with(task.process, signal.SIGKILL)
+    processes.die_with(task.process, KILL)
     sys.path[:] = task.path
     return int(pytest.main(task.arguments, plugins=[_Worker(task, int(os.environ["RANK"]))]))
 

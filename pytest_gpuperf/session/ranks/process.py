@@ -7,6 +7,7 @@ import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from socket import gethostname
 
 KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
 """The signal that ends any process; Windows, where none is sent, does not have it."""
@@ -17,7 +18,7 @@ class Place:
     """Where rank 0 listens, the token that it asks for, and its process.
 
     `start` is when that began, in ticks since the system did, and `container` tells which processes it sees,
-    on which machine; both are empty where the system does not show them.
+    on which machine; `start` is empty where the system does not show it.
     """
 
     port: int
@@ -63,14 +64,14 @@ class Place:
         return False
 
     def signal(self, number: int) -> None:
-        """Send a signal to its process, unless that has ended or is not the one that this process sees so."""
-        if sys.platform != "win32" and self.container == _container() and not self.is_gone:
+        """Send a signal to its process, if that is certainly the one that has its number here."""
+        if sys.platform != "win32" and self.start and self.container == _container() and not self.is_gone:
             with suppress(OSError):
                 os.kill(self.process, number)
 
 
 def this_process() -> str:
-    """Return what `send_signal` and `is_gone` know this process by."""
+    """Return what `send_signal` and `is_gone_or_unknown` know this process by."""
     return Place.of_this_process(0, "").text
 
 
@@ -80,7 +81,7 @@ def send_signal(process: str | None, number: int) -> None:
         place.signal(number)
 
 
-def is_gone(process: str | None) -> bool:
+def is_gone_or_unknown(process: str | None) -> bool:
     """Return whether the process of another rank has ended, or cannot be known."""
     place = Place.read(process or "")
     return place is None or place.container != _container() or place.is_gone
@@ -94,9 +95,9 @@ def _start(process: int) -> str:
 
 
 def _container() -> str:
-    """Return which processes this one sees: the namespaces of two machines may have one number."""
+    """Return which processes this one sees, on which machine: two may have namespaces of one number."""
     try:
         machine = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8").strip()
         return f"{Path('/proc/self/ns/pid').readlink()} {machine}"
     except OSError:
-        return ""
+        return gethostname()

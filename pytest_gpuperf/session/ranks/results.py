@@ -40,6 +40,6 @@ def _with_parts(leaf: Leaf, others: Sequence[dict[str, Any]]) -> Leaf:
 
 
 def _is_part(leaf: Leaf) -> bool:
-    """Return whether a value may be a part of one: no label, none of many numbers, and no object."""
-    is_array = isinstance(leaf.value, np.ndarray) and leaf.value.dtype.kind not in "OUS"
+    """Return whether a value may be a part of one: no label, none of many numbers, of a dtype of NumPy."""
+    is_array = isinstance(leaf.value, np.ndarray) and leaf.value.dtype.kind in "biufcmM"
     return is_array and not leaf.is_label and leaf.cells is None

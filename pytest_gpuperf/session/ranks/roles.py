@@ -285,6 +285,24 @@ class FirstRank(_OfLaunch):
             if is_known() or not self._server.wait(lambda: bool(is_known() or working()), left):
                 return
 
+    def await_all(self) -> None:
+        """Wait until all have set up the test that has begun; raise how one of them has ended it.
+
+        What all make together, such as a group of processes, would wait for that one without a word.
+        """
+        others = range(1, self.rank.launch.ranks)
+
+        def missing() -> list[int]:
+            here = {number for number, other in self._others.items() if other.here >= self._place}
+            return [number for number in others if number not in here]
+
+        if self._server is not None:
+            self._server.wait(lambda: not missing() or any(map(self._why_not, others)), _LONGEST)
+        for number in missing():
+            raise self._why_not(number) or RankFailed(
+                f"rank {number} has not set up this test in {_LONGEST:g} s"
+            )
+
     def _give_up(self, number: int, seconds: float) -> None:
         """Note that a rank hangs, and ask it to end, which a call in C need not hear."""
         other = self._others[number]
@@ -400,6 +418,8 @@ class FirstRank(_OfLaunch):
                 other.place, other.is_given_up, other.hang = place, False, None
             if isinstance(place := message.get("begins"), int):
                 other.begun, other.hang = place, None
+            if isinstance(place := message.get("here"), int):
+                other.here = place
             if "setup" in message:
                 other.setup = message
             if "leaves" in message:
@@ -432,7 +452,7 @@ class _Other:
         self.tests: list[str] = [str(test) for test in message["tests"]]
         self.where = str(message.get("where"))
         self.process: str | None = message.get("process")
-        self.place = self.begun = -1
+        self.place = self.begun = self.here = -1
         self.setup: Message | None = None  # the last one that failed
         self.hang: str | None = None  # how it was found to hang
         self.end = "was killed or crashed"
@@ -494,6 +514,11 @@ class OtherRank(_OfLaunch):
     def number(self) -> int:
         """Its number in the launch."""
         return self.rank.number
+
+    def begin_body(self, item: pytest.Item) -> None:
+        """Say that the fixtures of a test in which all work are set up."""
+        if self._channel is not None:
+            self._channel.send({"here": self._places.get(item)})
 
     def answer(self, item: pytest.Item, message: Message, data: bytes = b"") -> None:
         """Say something of a test to rank 0, which waits for it."""
@@ -558,7 +583,7 @@ class OtherRank(_OfLaunch):
         """End the process of rank 0 where it hangs and does not hear that it shall end."""
         if self._hung is not None:
             until = perf_counter() + _GRACE
-            while not process.is_gone(self._hung) and perf_counter() < until:
+            while not process.is_gone_or_unknown(self._hung) and perf_counter() < until:
                 sleep(0.1)
             process.send_signal(self._hung, process.KILL)
 
@@ -582,7 +607,9 @@ class OtherRank(_OfLaunch):
         if message is not None and isinstance(status := message.get("ended"), int):
             message, problem = None, f"ended with exit status {status}"
         if message is None:
-            self.told.append(f"rank 0 {problem}: the tests after that ran without it")
+            self.told.append(
+                f"rank 0 {problem}: the tests after that ran without it, and those with `ranks` failed"
+            )
             self._leave()
         return message
 
@@ -633,8 +660,8 @@ def _why_not_once(items: Sequence[pytest.Item]) -> str | None:
         has_plugin = any(item.config.pluginmanager.hasplugin(name) for name in ("rerunfailures", "flaky"))
         if has_plugin and item.get_closest_marker("flaky") is not None:
             return (
-                f"{item.nodeid} has the marker flaky under a launcher: one rank would run it again that the "
-                "others do not; leave it out, or run pytest without the launcher"
+                f"{item.nodeid} has the marker flaky, by which one of several ranks would run it again that "
+                "the others do not; leave the marker out, or run pytest without a launcher"
             )
     return None
 
