@@ -32,6 +32,7 @@ from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.model.scaling import Scaling
 from pytest_gpuperf.session.ranks import group
 from pytest_gpuperf.session.ranks.group import MeasuredRanks, joint_bind
+from pytest_gpuperf.session.ranks.roles import JointCalls
 from pytest_gpuperf.timing.scaling_question import ScalingQuestion
 from pytest_gpuperf.timing.trial import Trial
 
@@ -67,7 +68,7 @@ class SimulatedRanks:
     """The others of a launch, which answer at once; `noise` is the factor of rank 0's time in a block."""
 
     def __init__(self, world: World, chance: Random) -> None:
-        self.noise = 1.0
+        self.noise, self.calls = 1.0, JointCalls()
         self._world = world
         self._chance = chance
         self._answers: dict[str, list[dict[str, Any]]] = {}

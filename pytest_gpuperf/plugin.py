@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from pytest_gpuperf.session.session import GpuPerfSession
 
 _RUN_HOOKS = "gpuperf-hooks"
+_PATH = tuple(sys.path)  # before pytest puts the suite's folders in front
 _IS_OFF = pytest.StashKey[bool]()
 _COLLECTED = pytest.StashKey[list[pytest.Item]]()  # all items, also those that a node id or --lf leaves out
 _MARKERS = {
@@ -206,9 +207,9 @@ def pytest_collection_modifyitems(
         if hooks.session.devices.starts_ranks and any(item.stash[SPEC].is_in_ranks for item in found.items):
             from pytest_gpuperf.session.ranks.own_launch import OwnLaunch
 
+            on_error = hooks.finish_hooks.terminal_hooks.errors.append
             name = config.pluginmanager.get_name(sys.modules[__name__]) or __name__
-            errors = hooks.finish_hooks.terminal_hooks.errors
-            config.pluginmanager.register(OwnLaunch(hooks.session, config, name, errors.append))
+            config.pluginmanager.register(OwnLaunch(hooks.session, config, on_error, plugin=name, path=_PATH))
 
     measures = rank is None or rank.number == 0
     config.pluginmanager.register(CollectionHooks(found.items, hints, begin, measures=measures))
@@ -315,7 +316,7 @@ def _hooks(config: pytest.Config) -> RunHooks:
         if hooks.session.ranks.launch is not None:
             from pytest_gpuperf.session.ranks.hooks import RankHooks
 
-            config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run, config))
+            config.pluginmanager.register(RankHooks(hooks.session, hooks.cpu_run))
         if not config.stash[_IS_OFF]:
             _register_unmeasured_hooks(config)
     return hooks  # type: ignore[no-any-return]  # pluggy's registry is untyped

@@ -53,15 +53,16 @@ _MPICH = _Variables(
     local_ranks="MPI_LOCALNRANKS",
 )
 OF_PYTEST = "PYTEST_GPUPERF_LAUNCH"
-"""The variable of ranks that plain pytest has started, beside those that torch.distributed reads."""
+RANK_OF_PYTEST, RANKS_OF_PYTEST = f"{OF_PYTEST}_RANK", f"{OF_PYTEST}_RANKS"
+"""Variables of ranks that plain pytest has started: a suite may set those that torch.distributed reads."""
 _LAUNCHERS = (
     _Variables(
         launcher="pytest",
         marks=(OF_PYTEST,),
-        rank="RANK",
-        ranks="WORLD_SIZE",
-        local_rank="LOCAL_RANK",
-        local_ranks="LOCAL_WORLD_SIZE",
+        rank=RANK_OF_PYTEST,
+        ranks=RANKS_OF_PYTEST,
+        local_rank=RANK_OF_PYTEST,
+        local_ranks=RANKS_OF_PYTEST,
         keys=(OF_PYTEST,),
     ),
     _Variables(

@@ -131,11 +131,13 @@ class ItemRunner:
             if lacks_groups(counts):
                 self._devices.await_ranks()
             make_groups(counts, rank=0)
-        group = open_group(scaling.count)
-        if not scaling.is_base:
-            return trial.compare(bind, open_group(scaling.counts[0]), group)
-        trial.time_alone(bind, group, trial.options.sampling.precision_time)
-        return _RECORDED
+        group, ended = open_group(scaling.count), _RECORDED
+        if scaling.is_base:
+            trial.time_alone(bind, group, trial.options.sampling.precision_time)
+        else:
+            ended = trial.compare(bind, open_group(scaling.counts[0]), group)
+        self._devices.settle_ranks()
+        return ended
 
     def _time_cpu(self, trial: Trial, spec: ItemSpec, bind: Bind) -> Verdict:
         variants = self._cpu_variants.waiting_for(spec)

@@ -84,9 +84,14 @@ class RunDevices:
         return RankGroup(device, 0, 1, lambda: None)
 
     def await_ranks(self) -> None:
-        """Wait until all ranks of the launch have set up the test that has begun, or raise how one ended it."""
+        """Wait until all ranks of the launch have set up the test; raise how one of them has ended it."""
         if isinstance(self._ranks, FirstRank):
             self._ranks.await_all()
+
+    def settle_ranks(self) -> None:
+        """Read what other ranks say of the last call of a test; raise how one has ended it."""
+        if isinstance(self._ranks, FirstRank):
+            self._ranks.calls.settle()
 
     def require_ranks(self, count: int) -> None:
         """End a test that needs more ranks than there can be: a skip; a failure if a GPU is required."""

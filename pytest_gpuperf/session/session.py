@@ -1,5 +1,6 @@
 """The state of one run: measures each speedup test, stores its record, and ends the test by its verdict."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from pytest_gpuperf.gate.gate import Gate
 from pytest_gpuperf.gate.remedy import Plan
 from pytest_gpuperf.gate.what_fails import Rules
 from pytest_gpuperf.integrations.collectives import Collectives
+from pytest_gpuperf.integrations.launchers import OF_PYTEST
 from pytest_gpuperf.integrations.pytest_timeout import TimeoutPauser
 from pytest_gpuperf.model.comparison import GateOptions
 from pytest_gpuperf.model.errors import (
@@ -301,7 +303,9 @@ class GpuPerfSession:
 
     def run_once(self, item: pytest.Function, spec: ItemSpec) -> None:
         """Run a test on a rank that does not measure."""
-        with self._lock.acquire() if self.ranks.takes_turns else nullcontext():
+        # The limit of a test in which all work is that of rank 0.
+        limit = self.timers.stopped(item) if spec.is_in_ranks else nullcontext()
+        with limit, self._lock.acquire() if self.ranks.takes_turns else nullcontext():
             run_once.call(item, spec, self.devices, self.ranks)
 
     def meet_ranks(self, item: pytest.Item, spec: ItemSpec) -> None:
@@ -459,6 +463,8 @@ def _baselines(gate: GateOptions) -> tuple[Report, ...]:
 
 def _option_without_ranks(config: pytest.Config) -> str | None:
     """Return the option with which this run starts no ranks; None where it may."""
+    if OF_PYTEST in os.environ:  # which pytest started for one rank, or a test of such a rank did
+        return OF_PYTEST
     if hasattr(config, "workerinput"):
         return "-n"
     asked = {"--pdb": "usepdb", "--trace": "trace"}

@@ -188,6 +188,25 @@ def test_each_of_the_ranks_has_the_order_of_the_run_and_each_test_as_often(plain
     result.assert_outcomes(passed=8)
 
 
+def test_a_suite_that_sets_the_variables_of_torch_itself_starts_ranks_once(plain, monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
+        monkeypatch.setenv(name, "")  # so that what the suite sets here ends with this test
+    alone = "\nos.environ.update(RANK='0', WORLD_SIZE='1', MASTER_ADDR='localhost', MASTER_PORT='1')\n"
+    source = SUITE.replace("RANK is None", "True").replace("RANK is not None", "True")
+    plain(source=source, conftest=alone).assert_outcomes(passed=4)
+
+
+def test_warnings_that_are_errors_disturb_no_rank(plain):
+    plain("-Werror").assert_outcomes(passed=4)
+
+
+def test_properties_that_json_cannot_have_are_kept_as_texts(plain, pytester):
+    source = SUITE.replace("launched, request", "launched, request, record_property")
+    result = plain("--junit-xml=junit.xml", source=source, body="record_property('x', {(1, 2): 3})")
+    result.assert_outcomes(passed=4)
+    assert 'value="{(1, 2): 3}"' in (pytester.path / "junit.xml").read_text()
+
+
 def test_options_of_the_suite_reach_the_ranks_and_files_are_written_once(plain, records, pytester):
     seen = "print('seen', file=open(f'ended-{RANK}', 'a'))"
     result = plain("--work=2", JSON, "--junit-xml=junit.xml", "-k", "step or before", body=seen)

@@ -419,6 +419,40 @@ def test_a_rank_with_a_wrong_part_of_the_result_fails_the_test(launch, result, w
     assert words in record["reason"]
 
 
+def test_lists_of_numbers_and_results_under_weak_scaling_are_those_of_all_ranks(launch):
+    found = launch(source=RESULTS, body="[float(n + (n == 70) * RANK) for n in range(100)]")
+    assert [1, 0] == found.status
+    weak = RESULTS.replace("[1, 2]", "[1, 2], mode='weak'").replace("24.0", "24.0 * ranks.count")
+    changing = "part * (1 if RANK == 0 else len(count.append(1) or count))"
+    found = launch(source=weak.replace("def step", "count = []\n    def step"), body=changing)
+    assert 1 == found.status[0]
+    assert "the workload's result changes from call to call" in found.report["records"][-1]["reason"]
+
+
+def test_the_fewest_ranks_may_be_several(launch):
+    found = launch(marker="[2, 4], efficiency=0.9", times={2: [8.0, 10.0], 4: [4.0, 4.0, 5.0, 3.0]}, ranks=4)
+    assert [0] * 4 == found.status, found.output
+    four = found.report["records"][-1]
+    assert (10e-3, 5e-3) == pytest.approx((four["scaling"]["base"]["median"], four["gpu"]["median"]))
+    assert four["check"]["agreed"] is True
+
+
+def test_what_a_rank_raises_in_the_very_last_call_ends_the_test(launch, pytester):
+    counting = "count.append(1); open(f'calls-{RANK}', 'w').write(str(len(count)))"
+    assert [0, 0] == launch(body="count = []", call=counting).status
+    last = int((pytester.path / "calls-1").read_text())
+    found = launch(body="count = []", call=f"{counting}; assert RANK == 0 or len(count) < {last}")
+    assert [1, 1] == found.status
+    assert "rank 1 raised AssertionError" in found.report["records"][-1]["reason"]
+
+
+def test_ranks_have_one_order_with_the_tests_that_failed_first(launch, pytester):
+    suite = SUITE + "\n@pytest.mark.scaling([1, 2])\ndef test_broken(ranks):\n    raise ValueError('odd')\n"
+    for options in ([], ["--ff"]):
+        found = launch("-pcacheprovider", *options, source=suite)
+        assert ["recorded"] * 2 + ["error"] * 2 == sorted(statuses(found), reverse=True), found.output
+
+
 def test_a_result_that_only_timed_calls_get_wrong_is_found(launch):
     wrong = "part * (1 if RANK == 0 or len(count.append(1) or count) < 9 else 2)"
     found = launch(source=RESULTS.replace("def step", "count = []\n    def step"), body=wrong)

@@ -101,12 +101,10 @@ class MeasuredRanks(RankGroup):
 
     def __init__(self, device: TimedDevice, ranks: FirstRank, launch: Launch, count: int) -> None:
         super().__init__(device, 0, count, lambda: ranks.barrier(count))
-        self._ranks = ranks
+        self._ranks, self._calls = ranks, ranks.calls
         self._launch = launch
         self._keys: WeakKeyDictionary[Any, tuple[int, Callable[[], Any]]] = WeakKeyDictionary()
-        self._last_key = BODY
         self._dropped: list[int] = []
-        self._is_awaited = False
         self._compiled = 0  # programs, by other ranks
         self._idle: list[int] = []  # other ranks without an input
         self._found: list[_Times] = []
@@ -136,11 +134,11 @@ class MeasuredRanks(RankGroup):
     def synchronize(self) -> None:
         """Wait for this rank's device, and for the others' if they make a call."""
         self.device.synchronize()
-        self._hear_of_call()
+        self._calls.settle()
 
     def gathered(self, values: list[Leaf]) -> list[Leaf]:
         """Return the values of this rank's last result with those of the others."""
-        self._hear_of_call()
+        self._calls.settle()
         self._tell({"do": "result"})
         answers = self._ranks.hear("result", self.count)
         return gathered(values, [unpacked(each["places"], each.get("data", b"")) for each in answers])
@@ -170,16 +168,16 @@ class MeasuredRanks(RankGroup):
         """Return a function that announces a call and makes it; what searches it finds the call itself."""
 
         def joint_call() -> Any:
-            self._hear_of_call()
+            self._calls.settle()
             self._ranks.require(self.count)
-            self._last_key += 1
-            made = self._last_key
-            self._tell({"do": "call", "key": key, "as": made})
+            key_of_result = self._calls.next_key()
+            self._tell({"do": "call", "key": key, "as": key_of_result})
             try:
                 result = call()  # which may wait for its device, but not for what the others say of it
             finally:
-                self._is_awaited = True
-            return self._joint_result(result, made) if key == BODY and callable(result) else result
+                self._calls.unanswered = self._hear_of_call
+            is_made = key == BODY and callable(result)
+            return self._joint_result(result, key_of_result) if is_made else result
 
         joint_call.__wrapped__ = call  # type: ignore[attr-defined]  # as functools.wraps does
         self._keys[joint_call] = key, call
@@ -197,10 +195,7 @@ class MeasuredRanks(RankGroup):
         self._ranks.tell({**message, "count": self.count, "drop": dropped}, self.count)
 
     def _hear_of_call(self) -> None:
-        """Read what the others say of the last call, if there was one since."""
-        if not self._is_awaited:
-            return
-        self._is_awaited = False
+        """Read what the others say of the last call, which was one of this group."""
         answers = self._ranks.hear("done", self.count)
         self.worked[1:] = [bool(each["worked"]) for each in answers]
         self._compiled += sum(each["compiled"] for each in answers)
@@ -215,7 +210,7 @@ class MeasuredRanks(RankGroup):
 
         All ranks wait for their devices, meet, and begin at one moment.
         """
-        self._hear_of_call()
+        self._calls.settle()
         if call not in self._keys:  # one of the timer's own, such as that which does nothing
             return timed_calls(self.device, call, calls, calls_wait=calls_wait, empty_wait=empty_wait)
         key, own = self._keys[call]

@@ -10,7 +10,6 @@ from pytest_gpuperf.session.run_devices import SKIPS
 from pytest_gpuperf.session.session import GpuPerfSession
 
 _CUT_SHORT = (pytest.ExitCode.INTERRUPTED, pytest.ExitCode.INTERNAL_ERROR)
-_REMEMBER_FAILURES = ("lfplugin", "nfplugin")  # pytest's own, of --lf and --nf
 
 
 class RankHooks:
@@ -19,16 +18,12 @@ class RankHooks:
     Fixtures that communicate when they end are met by those of the other ranks then.
     """
 
-    def __init__(self, session: GpuPerfSession, cpu_run: CpuRun, config: pytest.Config) -> None:
+    def __init__(self, session: GpuPerfSession, cpu_run: CpuRun) -> None:
         self._session = session
         self._cpu_run = cpu_run
         self._run: pytest.Session | None = None
         self._is_early = False
         self._is_terminated = False
-        if not session.ranks.measures:  # all share one cache, and rank 0 knows how a speedup test ended
-            for name in _REMEMBER_FAILURES:
-                if (plugin := config.pluginmanager.get_plugin(name)) is not None:
-                    config.pluginmanager.unregister(plugin)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]) -> None:
@@ -59,6 +54,10 @@ class RankHooks:
         is_cut_short = exitstatus in _CUT_SHORT and not self._is_terminated
         self._is_early = bool(session.shouldfail or session.shouldstop) or is_cut_short
         self._session.ranks.finish()
+        if not self._session.ranks.measures:
+            # All share one cache, and rank 0 knows how a speedup test ended. With this option pytest's own
+            # plugins of --lf and --nf write nothing.
+            session.config.option.cacheshow = ["*"]
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what the ranks have to tell."""

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_gpuperf.collection.items import SPEC
 from pytest_gpuperf.integrations import processes
-from pytest_gpuperf.integrations.launchers import OF_PYTEST
+from pytest_gpuperf.integrations.launchers import OF_PYTEST, RANK_OF_PYTEST, RANKS_OF_PYTEST
 from pytest_gpuperf.model.errors import Unavailable
 from pytest_gpuperf.session.ranks import own_rank
 from pytest_gpuperf.session.ranks.own_rank import Task, reports_of
@@ -33,6 +33,10 @@ _LOOK = 0.2  # seconds between two looks at who is there
 _ALONE = 120.0  # seconds without a report for rank 0 to end when all others have, which it may await for 60
 _GRACE = 10.0  # seconds for others to end when rank 0 has
 _LAST_LINES = 15
+_START = (
+    f"import json, os, sys; sys.path[:] = json.loads(os.environ[{own_rank.PATH!r}]); import pytest; "
+    "sys.exit(pytest.main(sys.argv[1:]))"
+)
 _HOST = "127.0.0.1"
 _ENDED_WELL = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
 _OF_A_LAUNCHER = "TORCHELASTIC_"  # variables of a torchrun that has started this process alone
@@ -41,15 +45,22 @@ _OF_A_LAUNCHER = "TORCHELASTIC_"  # variables of a torchrun that has started thi
 class OwnLaunch:
     """Runs each test with `ranks` in the ranks that it has started, where there are GPUs for two or more.
 
-    `plugin` is the name under which this plugin is registered. `on_error` is told what fails the run, as no
-    test shows it.
+    `on_error` is told what fails the run, as no test shows it. `plugin` is the name under which this plugin
+    is registered, and `path` where Python looked for modules when it was.
     """
 
     def __init__(
-        self, session: GpuPerfSession, config: pytest.Config, plugin: str, on_error: Callable[[str], None]
+        self,
+        session: GpuPerfSession,
+        config: pytest.Config,
+        on_error: Callable[[str], None],
+        *,
+        plugin: str,
+        path: Sequence[str],
     ) -> None:
         self._session = session
         self._plugin = plugin
+        self._path = path
         self._config = config
         self._on_error = on_error
         self._plan: _Plan | None = None
@@ -124,21 +135,14 @@ class OwnLaunch:
         config = self._config
         # What is typed, as pytest-xdist hands it to its workers: pytest reads the rest again. This plugin may
         # not have been loaded by its entry point.
-        arguments = [f"-p{self._plugin}", *map(str, config.invocation_params.args)]
+        arguments = [f"-p{self._plugin}", f"-p{own_rank.__name__}", *map(str, config.invocation_params.args)]
         if config.pluginmanager.hasplugin("pytest_cov"):
             arguments.append("--no-cov")
         seed = getattr(config.option, "randomly_seed", None)
-        task = Task(
-            arguments=arguments,
-            tests=tests,
-            folder=str(folder),
-            path=sys.path,
-            seed=seed,
-            process=os.getpid(),
-        )
-        file = folder / "task.json"
-        file.write_text(task.text, encoding="utf-8")
-        command = [sys.executable, "-m", own_rank.__name__, str(file)]
+        task = Task(tests=tests, seed=seed, process=os.getpid())
+        (folder / "task.json").write_text(task.text, encoding="utf-8")
+        # Our package is imported by pytest alone, which rewrites its assertions.
+        command = [sys.executable, "-P", "-c", _START, *arguments]
         outputs = [folder / f"rank-{number}.txt" for number in range(ranks)]
         with ExitStack() as stack:
             started = [
@@ -147,7 +151,7 @@ class OwnLaunch:
                         command, config.invocation_params.dir, environment, output, calls_die_with=True
                     )
                 )
-                for environment, output in zip(_environments(ranks), outputs, strict=True)
+                for environment, output in zip(_environments(ranks, folder, self._path), outputs, strict=True)
             ]
             stack.callback(processes.ask_to_end, started)  # all at once: some wait for others
             _wait_for(started, reports_of(folder, 0))
@@ -259,7 +263,7 @@ def _ranks_of(item: pytest.Item) -> int:
     return scaling.count if scaling is not None else 1
 
 
-def _environments(ranks: int) -> list[dict[str, str]]:
+def _environments(ranks: int, folder: Path, path: Sequence[str]) -> list[dict[str, str]]:
     """Return the environment of each rank: that of this process, what torch.distributed reads, and JAX's.
 
     All else is as it is here, so that a baseline of one run is compared with what another has measured.
@@ -268,6 +272,9 @@ def _environments(ranks: int) -> list[dict[str, str]]:
     of_all = {
         **{name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCHER)},
         OF_PYTEST: launch,
+        RANKS_OF_PYTEST: str(ranks),
+        own_rank.FOLDER: str(folder),
+        own_rank.PATH: json.dumps(path),
         "MASTER_ADDR": _HOST,
         "MASTER_PORT": str(ports[0]),
         "WORLD_SIZE": str(ranks),
@@ -275,7 +282,7 @@ def _environments(ranks: int) -> list[dict[str, str]]:
         "JAX_COORDINATOR_ADDRESS": f"{_HOST}:{ports[1]}",
         "JAX_NUM_PROCESSES": str(ranks),
     }
-    names = ("RANK", "LOCAL_RANK", "JAX_PROCESS_ID")
+    names = (RANK_OF_PYTEST, "RANK", "LOCAL_RANK", "JAX_PROCESS_ID")
     return [{**of_all, **dict.fromkeys(names, str(number))} for number in range(ranks)]
 
 
@@ -324,13 +331,16 @@ def _read(file: Path) -> dict[str, list[Line]]:
 
 
 def _why(statuses: Sequence[int | None], outputs: Sequence[Path]) -> str:
-    """Return how the ranks have ended, and the last lines of the first one that did so badly."""
+    """Return how the ranks have ended, and the last lines of rank 0 and of another one that ended badly."""
     how = ", ".join(_how(number, status) for number, status in enumerate(statuses))
-    unended = (number for number, status in enumerate(statuses) if status is None)
-    bad = _first_bad(statuses)
-    shown = next(unended, 0) if bad is None else bad
-    lines = outputs[shown].read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-    return "\n".join([f"{how}; the last lines of rank {shown}:", *lines])
+    others = [number for number, status in enumerate(statuses) if number and status not in _ENDED_WELL]
+    shown = [0, *others[:1]]
+    return "\n".join([how, *(line for number in shown for line in _last_lines(number, outputs[number]))])
+
+
+def _last_lines(number: int, output: Path) -> list[str]:
+    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
+    return [f"the last lines of rank {number}:", *lines] if lines else []
 
 
 def _first_bad(statuses: Sequence[int | None]) -> int | None:

@@ -1,11 +1,7 @@
-"""A rank that plain pytest has started: it runs tests with `ranks`, and hands on their reports.
-
-`python -m pytest_gpuperf.session.ranks.own_rank FILE`, where the file has a `Task`.
-"""
+"""Plugin of a rank that plain pytest has started: it runs tests with `ranks`, and keeps their reports."""
 
 import json
 import os
-import sys
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,22 +10,27 @@ from typing import Any
 import pytest
 
 from pytest_gpuperf.integrations import processes
-from pytest_gpuperf.integrations.launchers import REFUSED
+from pytest_gpuperf.integrations.launchers import RANK_OF_PYTEST, REFUSED
 from pytest_gpuperf.session.ranks.process import KILL
+
+FOLDER, PATH = "PYTEST_GPUPERF_LAUNCH_FOLDER", "PYTEST_GPUPERF_LAUNCH_PATH"
+"""Variables: the folder of the task and the reports, and where Python looks for modules."""
+_FILES = dict.fromkeys(("xmlpath", "report_log", "htmlpath", "json_report", "pastebin", "basetemp"))
+_LEFT_OUT = {**dict.fromkeys(REFUSED, 0), **_FILES, "log_file": os.devnull}
+"""Values of options, by their names in pytest's configuration, in place of what is given or in the ini file.
+
+One rank can run no test again alone, and the run that started this one writes the files itself.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What all ranks of a launch do: the arguments of the run that started them, and of its tests these.
+    """What all ranks of a launch do: these tests of the run that started them, in this order.
 
-    Each has a file of its own in `folder`. `path` is where Python looks for modules, `seed` that of
-    pytest-randomly, by which all have the same order. `process` has started them, and they die with it.
+    `seed` is that of pytest-randomly, `process` the one that has started them: they die with it.
     """
 
-    arguments: list[str]
     tests: list[str]
-    folder: str
-    path: list[str]
     seed: Any
     process: int
 
@@ -44,32 +45,36 @@ def reports_of(folder: Path, number: int) -> Path:
     return folder / f"rank-{number}.jsonl"
 
 
-_FILES = dict.fromkeys(("xmlpath", "report_log", "htmlpath", "json_report", "pastebin", "basetemp"))
-_LEFT_OUT = {**dict.fromkeys(REFUSED, 0), **_FILES, "log_file": os.devnull}
-"""Values of options, by their names in pytest's configuration, in place of what is given or in the ini file.
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Die with the run that started this one, before anything of the suite is imported."""
+    processes.die_with(_task().process, KILL)
 
-One rank can run no test again alone, and the run that started this one writes the files itself.
-"""
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    """Let this run do what one rank of several can do, before any plugin is configured."""
+    task = _task()
+    for name, value in _LEFT_OUT.items():
+        if hasattr(config.option, name):
+            setattr(config.option, name, value)
+    if hasattr(config.option, "randomly_seed"):
+        config.option.randomly_seed = task.seed
+    file = reports_of(Path(os.environ[FOLDER]), int(os.environ[RANK_OF_PYTEST]))
+    config.pluginmanager.register(_Worker(config, task, file))
+
+
+def _task() -> Task:
+    return Task(**json.loads(Path(os.environ[FOLDER], "task.json").read_text(encoding="utf-8")))
 
 
 class _Worker:
-    """Lets a run do what one rank of several can do, and hands its reports to the process that shows them."""
+    """Runs the tests of a task, and writes their reports to a file, for the process that shows them."""
 
-    def __init__(self, task: Task, number: int) -> None:
-        self._file = reports_of(Path(task.folder), number)
-        self._seed = task.seed
-        self._order = {test: place for place, test in enumerate(task.tests)}
-        self._config: pytest.Config | None = None
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_cmdline_main(self, config: pytest.Config) -> None:
-        """Leave out what one rank cannot do alone, and the files of the run that started it."""
+    def __init__(self, config: pytest.Config, task: Task, file: Path) -> None:
         self._config = config
-        for name, value in _LEFT_OUT.items():
-            if hasattr(config.option, name):
-                setattr(config.option, name, value)
-        if hasattr(config.option, "randomly_seed"):
-            config.option.randomly_seed = self._seed
+        self._file = file
+        self._order = {test: place for place, test in enumerate(task.tests)}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
@@ -78,9 +83,13 @@ class _Worker:
         items[:] = sorted(kept, key=lambda item: self._order[item.nodeid])
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Write a report for the process that shows it."""
-        assert self._config is not None  # noqa: S101 - the hook above comes first
-        self._write(self._config.hook.pytest_report_to_serializable(config=self._config, report=report))
+        """Write a report."""
+        data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
+        try:
+            self._write(data)
+        except TypeError:  # of a property that a test has set: JSON takes no key that is no text
+            properties = [(str(name), str(value)) for name, value in data["user_properties"]]
+            self._write({**data, "user_properties": properties})
 
     def pytest_warning_recorded(
         self, warning_message: warnings.WarningMessage, when: str, nodeid: str
@@ -94,17 +103,6 @@ class _Worker:
             self._write({"warning": text, **named, **where, "nodeid": nodeid})
 
     def _write(self, data: dict[str, Any]) -> None:
+        line = json.dumps(data, default=str)
         with self._file.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(data, default=str) + "\n")
-
-
-def main(file: str) -> int:
-    """Run the tests of a task, and return pytest's exit status."""
-    task = Task(**json.loads(Path(file).read_text(encoding="utf-8")))
-    processes.die_with(task.process, KILL)
-    sys.path[:] = task.path
-    return int(pytest.main(task.arguments, plugins=[_Worker(task, int(os.environ["RANK"]))]))
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+            file.write(f"{line}\n")

@@ -36,10 +36,9 @@ def _with_parts(leaf: Leaf, others: Sequence[dict[str, Any]]) -> Leaf:
     parts = [leaf.value, *(other[leaf.path] for other in others if leaf.path in other)]
     if len(parts) <= len(others) or any(part.shape != leaf.value.shape for part in parts):
         parts = parts[:1]
-    return leaf._replace(value=np.stack(parts).view(StackedParts))
+    return leaf._replace(value=np.stack(parts).view(StackedParts), cells=None)
 
 
 def _is_part(leaf: Leaf) -> bool:
-    """Return whether a value may be a part of one: no label, none of many numbers, of a dtype of NumPy."""
-    is_array = isinstance(leaf.value, np.ndarray) and leaf.value.dtype.kind in "biufcmM"
-    return is_array and not leaf.is_label and leaf.cells is None
+    """Return whether a value may be a part of one: no label, and of a dtype of NumPy's own."""
+    return isinstance(leaf.value, np.ndarray) and leaf.value.dtype.kind in "biufcmM" and not leaf.is_label

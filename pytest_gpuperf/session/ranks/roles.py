@@ -158,11 +158,34 @@ class _OfLaunch(Ranks):
         raise NotImplementedError
 
 
+class JointCalls:
+    """What all groups of a launch share: the key of the last call, and how to read the answers to it.
+
+    `unanswered` reads them; it is None once they are read.
+    """
+
+    def __init__(self) -> None:
+        self._last_key = 0
+        self.unanswered: Callable[[], None] | None = None
+
+    def next_key(self) -> int:
+        """Return the key of the next call, which no other call of any group has."""
+        self._last_key += 1
+        return self._last_key
+
+    def settle(self) -> None:
+        """Read the answers to the last call, if they are to be read; raise how a rank ended the test."""
+        read, self.unanswered = self.unanswered, None
+        if read is not None:
+            read()
+
+
 class FirstRank(_OfLaunch):
     """Rank 0: it measures, when all others that are there wait."""
 
     def __init__(self, rank: Rank) -> None:
         super().__init__(rank)
+        self.calls = JointCalls()
         self._server: Server | None = None
         self._others: dict[int, _Other] = {}  # that have come
         self._missing: set[int] = set()  # that have not come in time
@@ -200,6 +223,7 @@ class FirstRank(_OfLaunch):
         """
         self._place = self._places.get(item, self._place)
         self._patience.begin(max_time)
+        self.calls.unanswered = None
         self._heard.clear()
         if item.stash[SPEC].is_in_ranks:
             self._say_wait(max_time + _LONGEST)

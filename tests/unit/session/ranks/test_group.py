@@ -12,6 +12,7 @@ from pytest_gpuperf.devices.simulated import SimulatedBackend
 from pytest_gpuperf.model.errors import GpuPerfError
 from pytest_gpuperf.model.launch import Launch
 from pytest_gpuperf.session.ranks.group import MeasuredRanks, _Times, make_groups
+from pytest_gpuperf.session.ranks.roles import JointCalls
 from pytest_gpuperf.work.workload import ResettableCall
 
 LAUNCH = Launch(launcher="variables", ranks=2, nodes=1)
@@ -23,7 +24,7 @@ class OneOther:
     """What rank 0 says to rank 1 and hears of it; the answers are known before."""
 
     def __init__(self, **answers):
-        self.told, self.heard, self.problem = [], [], None
+        self.told, self.heard, self.problem, self.calls = [], [], None, JointCalls()
         self.answers = defaultdict(dict, {"done": DONE, "took": TOOK, **answers})
 
     def tell(self, message, below):

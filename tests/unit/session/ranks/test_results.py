@@ -40,6 +40,13 @@ def test_each_value_keeps_its_numbers_and_its_dtype():
     assert np.int16 == found["result['a']"].dtype
 
 
-@pytest.mark.parametrize("result", ["a text", [float(n) for n in range(100)], np.array(["a", "b"])])
-def test_texts_and_lists_of_numbers_are_those_of_rank_0(result):
+def test_many_numbers_in_a_list_are_a_part_as_an_array_is():
+    numbers = [float(number) for number in range(100)]
+    (leaf,) = of_ranks(numbers, numbers)
+    assert (2, 100) == leaf.value.shape
+    assert leaf.cells is None
+
+
+@pytest.mark.parametrize("result", ["a text", np.array(["a", "b"]), np.zeros(3, dtype="V1")])
+def test_what_is_no_number_is_that_of_rank_0(result):
     assert all(not isinstance(leaf.value, StackedParts) for leaf in of_ranks(result, result))
