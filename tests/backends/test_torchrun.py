@@ -103,7 +103,7 @@ def test_where_a_rank_crashes_rank_0_writes_its_report_before_torchrun_kills_it(
     by_name = {record["nodeid"].partition("::")[2]: record for record in report["records"]}
     assert "recorded" == by_name["test_first[2ranks]"]["status"]
     assert "was killed or crashed" in by_name["test_crash[2ranks]"]["reason"]
-    assert "this rank was asked to end (SIGTERM) at" in ended.stdout
+    assert "this run was asked to end (SIGTERM) at" in ended.stdout
 
 
 @pytest.mark.libraries

@@ -269,7 +269,7 @@ def test_a_rank_0_that_hangs_is_not_waited_for(launch, where, hang, status):
     assert re.search(r"rank 0 has said nothing for \d+ s", found.output[1])
     if status == 2:
         assert ["recorded", "error"] == statuses(found)
-        assert "this rank was asked to end (SIGTERM) at" in found.report["records"][-1]["reason"]
+        assert "this run was asked to end (SIGTERM) at" in found.report["records"][-1]["reason"]
 
 
 def test_after_a_rank_has_hung_no_test_waits_for_it(launch):
@@ -288,7 +288,7 @@ def test_where_a_launcher_ends_rank_0_for_another_rank_the_cause_is_that_rank(la
     ended = "__import__('time').sleep(1); os.kill(os.getpid(), 15)"
     found = launch(body=f"if ranks.count == 2: os._exit(3) if RANK else ({ended.replace(';', ',')})")
     assert [2, 3] == found.status
-    cause = r"rank 1 \(.*\) was killed or crashed; interrupted .* this rank was asked to end"
+    cause = r"rank 1 \(.*\) was killed or crashed; interrupted .* this run was asked to end"
     assert re.match(cause, found.report["records"][-1]["reason"])
 
 

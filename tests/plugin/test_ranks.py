@@ -176,7 +176,7 @@ ENDED = "os.kill(os.getpid(), 15); time.sleep(60)"
 def test_a_rank_that_a_launcher_ends_writes_its_report_and_says_where_it_was(launch, rank):
     found = launch(TWO.format(fault=f'if RANK == "{rank}": {ENDED}'))
     assert 2 == found.status[int(rank)]
-    assert re.search(r"this rank was asked to end \(SIGTERM\) at .*test_it.py:\d+", found.output[int(rank)])
+    assert re.search(r"this run was asked to end \(SIGTERM\) at .*test_it.py:\d+", found.output[int(rank)])
     statuses = found.statuses()
     assert "recorded" == statuses["test_first"]
     assert ("error" if rank == "0" else "recorded") == statuses["test_second"]

@@ -1,45 +1,21 @@
 """Plain pytest starts the ranks for its tests with `ranks`, once, and reports what rank 0 has reported."""
 
-import json
 import os
-import secrets
-import socket
-import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from time import monotonic
-from typing import Any, Literal
+from typing import Literal
 
 import pytest
 
 from pytest_gpuperf.collection.items import SPEC
-from pytest_gpuperf.integrations import processes
-from pytest_gpuperf.integrations.launchers import OF_PYTEST, RANK_OF_PYTEST, RANKS_OF_PYTEST
-from pytest_gpuperf.model.errors import Unavailable
-from pytest_gpuperf.session.ranks import own_rank
-from pytest_gpuperf.session.ranks.own_rank import Task, reports_of
+from pytest_gpuperf.model.errors import GpuPerfError
+from pytest_gpuperf.session.ranks import started_ranks
+from pytest_gpuperf.session.ranks.own_rank import Task
 from pytest_gpuperf.session.ranks.signals import ended_by_sigterm
+from pytest_gpuperf.session.ranks.started_ranks import Command, Ended, Line
 from pytest_gpuperf.session.session import GpuPerfSession
-
-Line = dict[str, Any]
-"""A report of a test, as pytest serializes it, or a warning."""
-
-_LOOK = 0.2  # seconds between two looks at who is there
-_ALONE = 120.0  # seconds without a report for rank 0 to end when all others have, which it may await for 60
-_GRACE = 10.0  # seconds for others to end when rank 0 has
-_LAST_LINES = 15
-_START = (
-    f"import json, os, sys; sys.path[:] = json.loads(os.environ[{own_rank.PATH!r}]); import pytest; "
-    "sys.exit(pytest.main(sys.argv[1:]))"
-)
-_HOST = "127.0.0.1"
-_ENDED_WELL = (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.NO_TESTS_COLLECTED)
-_OF_A_LAUNCHER = "TORCHELASTIC_"  # variables of a torchrun that has started this process alone
 
 
 class OwnLaunch:
@@ -64,7 +40,7 @@ class OwnLaunch:
         self._config = config
         self._on_error = on_error
         self._plan: _Plan | None = None
-        self._ended: _Ended | None = None
+        self._ended: Ended | None = None
         self._first_failed: str | None = None
 
     @pytest.hookimpl(tryfirst=True)  # before pytest's own, and plugins that run a test again
@@ -113,53 +89,29 @@ class OwnLaunch:
         """Return which tests the ranks run, and how many of these there are; none without GPUs for two."""
         try:
             most = self._session.machine.most_processes()
-        except Unavailable:
+        except GpuPerfError:  # which the test itself shows
             return _Plan()
         counts = {item.nodeid: _ranks_of(item) for item in items if _is_for_ranks(item)}
         tests = [nodeid for nodeid, needed in counts.items() if needed <= most]
         ranks = max((counts[nodeid] for nodeid in tests), default=1)
         return _Plan(tuple(tests), ranks) if ranks > 1 else _Plan()
 
-    def _run(self, item: pytest.Item, plan: "_Plan") -> "_Ended":
+    def _run(self, item: pytest.Item, plan: "_Plan") -> Ended:
         """Run all tests that are for ranks, and return how that ended."""
         self._session.machine.release()  # what the ranks may need
-        words = f"is measured by {plan.ranks} ranks, as {len(plan.tests)} tests in all are"
-        with (
-            ended_by_sigterm(lambda: False),
-            self._session.waiting(item, words),
-            TemporaryDirectory(prefix="gpuperf-ranks-") as name,
-        ):
-            return self._run_in(Path(name), [*plan.tests], plan.ranks)
-
-    def _run_in(self, folder: Path, tests: list[str], ranks: int) -> "_Ended":
-        config = self._config
-        # What is typed, as pytest-xdist hands it to its workers: pytest reads the rest again. This plugin may
-        # not have been loaded by its entry point.
-        arguments = [f"-p{self._plugin}", f"-p{own_rank.__name__}", *map(str, config.invocation_params.args)]
+        config, name = self._config, f"-p{self._plugin}"  # it need not be loaded by its entry point
+        # What is typed, as pytest-xdist hands it to its workers: pytest reads the rest again.
+        arguments = [name, *map(str, config.invocation_params.args)]
         if config.pluginmanager.hasplugin("pytest_cov"):
             arguments.append("--no-cov")
+        command = Command(arguments=arguments, folder=config.invocation_params.dir, path=self._path)
         seed = getattr(config.option, "randomly_seed", None)
-        task = Task(tests=tests, seed=seed, process=os.getpid())
-        (folder / "task.json").write_text(task.text, encoding="utf-8")
-        # Our package is imported by pytest alone, which rewrites its assertions.
-        command = [sys.executable, "-P", "-c", _START, *arguments]
-        outputs = [folder / f"rank-{number}.txt" for number in range(ranks)]
-        with ExitStack() as stack:
-            started = [
-                stack.enter_context(
-                    processes.started(
-                        command, config.invocation_params.dir, environment, output, calls_die_with=True
-                    )
-                )
-                for environment, output in zip(_environments(ranks, folder, self._path), outputs, strict=True)
-            ]
-            stack.callback(processes.ask_to_end, started)  # all at once: some wait for others
-            _wait_for(started, reports_of(folder, 0))
-            statuses = [process.poll() for process in started]
-        said = [_read(reports_of(folder, number)) for number in range(ranks)]
-        ended = _Ended(said, _why(statuses, outputs))
-        if ended.has_all(tests) and (bad := _first_bad(statuses)) is not None:
-            self._on_error(f"FAILED: {_how(bad, statuses[bad])} after its last test; {ended.why}")
+        task = Task(tests=[*plan.tests], seed=seed, process=os.getpid())
+        words = f"is measured by {plan.ranks} ranks, as {len(plan.tests)} tests in all are"
+        with ended_by_sigterm(lambda: False), self._session.waiting(item, words):
+            ended = started_ranks.run(task, plan.ranks, command)
+        if ended.crash is not None:
+            self._on_error(f"FAILED: {ended.crash} after its last test; {ended.why}")
         return ended
 
     def _reports(self, lines: Sequence[Sequence[Line]]) -> Iterator[pytest.TestReport]:
@@ -216,32 +168,6 @@ class _Plan:
     ranks: int = 1
 
 
-class _Ended:
-    """How a launch has ended: what each rank said of each test, and `why` something may be missing."""
-
-    def __init__(self, said: Sequence[dict[str, list[Line]]], why: str) -> None:
-        self._said = said
-        self.why = why
-
-    def has_all(self, tests: Iterable[str]) -> bool:
-        """Return whether rank 0 has ended each of these tests."""
-        return all(
-            any(line.get("when") == "teardown" for line in self._said[0].get(test, ())) for test in tests
-        )
-
-    def next_run(self, nodeid: str) -> list[list[Line]]:
-        """Return what each rank has said of a test: the next time, of one that is there more than once."""
-        return [_taken_up_to_teardown(its.get(nodeid, [])) for its in self._said]
-
-
-def _taken_up_to_teardown(lines: list[Line]) -> list[Line]:
-    """Remove the lines of one run of a test from all of its lines, and return them; warnings come last."""
-    ends = [place for place, line in enumerate(lines) if line.get("when") == "teardown"]
-    end = ends[0] + 1 if len(ends) > 1 else len(lines)
-    taken, lines[:end] = lines[:end], []
-    return taken
-
-
 def _report_phase(item: pytest.Item, when: Literal["setup", "teardown"], error: BaseException | None) -> None:
     """Report a phase of a test in this process, in which an error was raised, or none."""
 
@@ -261,96 +187,3 @@ def _is_for_ranks(item: pytest.Item) -> bool:
 def _ranks_of(item: pytest.Item) -> int:
     scaling = item.stash[SPEC].scaling
     return scaling.count if scaling is not None else 1
-
-
-def _environments(ranks: int, folder: Path, path: Sequence[str]) -> list[dict[str, str]]:
-    """Return the environment of each rank: that of this process, what torch.distributed reads, and JAX's.
-
-    All else is as it is here, so that a baseline of one run is compared with what another has measured.
-    """
-    launch, ports = secrets.token_hex(8), [*_free_ports(2)]
-    of_all = {
-        **{name: value for name, value in os.environ.items() if not name.startswith(_OF_A_LAUNCHER)},
-        OF_PYTEST: launch,
-        RANKS_OF_PYTEST: str(ranks),
-        own_rank.FOLDER: str(folder),
-        own_rank.PATH: json.dumps(path),
-        "MASTER_ADDR": _HOST,
-        "MASTER_PORT": str(ports[0]),
-        "WORLD_SIZE": str(ranks),
-        "LOCAL_WORLD_SIZE": str(ranks),
-        "JAX_COORDINATOR_ADDRESS": f"{_HOST}:{ports[1]}",
-        "JAX_NUM_PROCESSES": str(ranks),
-    }
-    names = (RANK_OF_PYTEST, "RANK", "LOCAL_RANK", "JAX_PROCESS_ID")
-    return [{**of_all, **dict.fromkeys(names, str(number))} for number in range(ranks)]
-
-
-def _free_ports(number: int) -> Iterator[int]:
-    with ExitStack() as stack:
-        for _ in range(number):
-            yield stack.enter_context(socket.create_server((_HOST, 0))).getsockname()[1]
-
-
-def _wait_for(ranks: Sequence[subprocess.Popen[bytes]], reports: Path) -> None:
-    """Wait until rank 0 has ended, and then the others; not for long for one that is left alone.
-
-    A rank that ends badly before the first report has met nobody, and rank 0 would wait for it in vain.
-    """
-    first, *others = ranks
-    written, since = -1, monotonic()
-    while not _has_ended(first, _LOOK):
-        size = reports.stat().st_size if reports.exists() else 0
-        if size != written or not all(_has_ended(other, 0.0) for other in others):
-            written, since = size, monotonic()
-        if monotonic() - since > _ALONE or (
-            not size and _first_bad([rank.poll() for rank in ranks]) is not None
-        ):
-            return
-    deadline = monotonic() + _GRACE
-    for other in others:
-        _has_ended(other, max(0.0, deadline - monotonic()))
-
-
-def _has_ended(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    try:
-        process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
-
-
-def _read(file: Path) -> dict[str, list[Line]]:
-    """Return what a rank has written, by test; the last line of one that was killed may be cut short."""
-    found: dict[str, list[Line]] = {}
-    for text in file.read_bytes().splitlines() if file.exists() else ():
-        with suppress(ValueError):
-            line = json.loads(text)
-            found.setdefault(line["nodeid"], []).append(line)
-    return found
-
-
-def _why(statuses: Sequence[int | None], outputs: Sequence[Path]) -> str:
-    """Return how the ranks have ended, and the last lines of rank 0 and of another one that ended badly."""
-    how = ", ".join(_how(number, status) for number, status in enumerate(statuses))
-    others = [number for number, status in enumerate(statuses) if number and status not in _ENDED_WELL]
-    shown = [0, *others[:1]]
-    return "\n".join([how, *(line for number in shown for line in _last_lines(number, outputs[number]))])
-
-
-def _last_lines(number: int, output: Path) -> list[str]:
-    lines = output.read_text(encoding="utf-8", errors="replace").splitlines()[-_LAST_LINES:]
-    return [f"the last lines of rank {number}:", *lines] if lines else []
-
-
-def _first_bad(statuses: Sequence[int | None]) -> int | None:
-    """Return the first rank that has ended, and neither passed nor failed its tests."""
-    ended = ((number, status) for number, status in enumerate(statuses) if status is not None)
-    return next((number for number, status in ended if status not in _ENDED_WELL), None)
-
-
-def _how(number: int, status: int | None) -> str:
-    if status is None:
-        return f"rank {number} did not end"
-    how = f"was ended by signal {-status}" if status < 0 else f"ended with exit status {status}"
-    return f"rank {number} {how}"

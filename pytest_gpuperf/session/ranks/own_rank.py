@@ -15,6 +15,8 @@ from pytest_gpuperf.session.ranks.process import KILL
 
 FOLDER, PATH = "PYTEST_GPUPERF_LAUNCH_FOLDER", "PYTEST_GPUPERF_LAUNCH_PATH"
 """Variables: the folder of the task and the reports, and where Python looks for modules."""
+TASK = "task.json"
+"""The file of the task in that folder."""
 _FILES = dict.fromkeys(("xmlpath", "report_log", "htmlpath", "json_report", "pastebin", "basetemp"))
 _LEFT_OUT = {**dict.fromkeys(REFUSED, 0), **_FILES, "log_file": os.devnull}
 """Values of options, by their names in pytest's configuration, in place of what is given or in the ini file.
@@ -65,7 +67,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def _task() -> Task:
-    return Task(**json.loads(Path(os.environ[FOLDER], "task.json").read_text(encoding="utf-8")))
+    return Task(**json.loads(Path(os.environ[FOLDER], TASK).read_text(encoding="utf-8")))
 
 
 class _Worker:

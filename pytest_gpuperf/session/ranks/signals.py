@@ -9,7 +9,7 @@ from types import FrameType
 
 
 class Terminated(KeyboardInterrupt):
-    """This rank was asked to end."""
+    """This run was asked to end."""
 
 
 @contextmanager
@@ -28,7 +28,7 @@ def ended_by_sigterm(is_over: Callable[[], bool]) -> Iterator[None]:
         elif not is_raised and not is_over():
             is_raised = True
             where = f" at {frame.f_code.co_filename}:{frame.f_lineno}" if frame else ""
-            raise Terminated(f"this rank was asked to end (SIGTERM){where}")
+            raise Terminated(f"this run was asked to end (SIGTERM){where}")
 
     is_main = threading.current_thread() is threading.main_thread()
     if not is_main or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
