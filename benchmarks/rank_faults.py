@@ -32,7 +32,7 @@ FAULTS = (
     *product(("barrier",), PLACES[1:]),
     *product(("collection",), ("a test less", "another order")),
 )
-RANKS = {"variables": 3, "torchrun": 2, "mpiexec": 2}
+RANKS = {"variables": 3, "plain": 2, "torchrun": 2, "mpiexec": 2}
 LAUNCHERS = tuple(RANKS)
 AFTER_KNOWN = 5.0  # seconds in which all processes should end
 PATIENCE = 60.0  # seconds after which a launch hangs
@@ -49,6 +49,13 @@ CAUSES = {
     "collection": "the ranks have collected different tests|in another order",
 }
 """What is said of a fault, beside the number of its rank."""
+
+OF_RANK_0 = {
+    "skip": "not here",
+    "exit": "rank 0 ended with exit status 3",
+    "kill": "rank 0 was ended by signal 9",
+}
+"""What plain pytest says of a fault of rank 0, which does not live to tell it, or skips as one alone does."""
 
 MPICH_SAYS = r"^=\s+(RANK \d+ )?PID \d+ RUNNING AT \S+$"
 
@@ -74,7 +81,7 @@ def send(to, number):
 process.send_signal = send
 
 def pytest_collection_finish():
-    if os.environ["RANK_FAULT"].startswith("collection"):
+    if os.environ["RANK_FAULT"].startswith("collection"):  # of ranks that a launcher has started
         Path(f"fault-{os.getpid()}").write_text(str(time.monotonic()))
 
 @pytest.hookimpl(optionalhook=True)
@@ -90,7 +97,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-RANK = int(os.environ.get("RANK", os.environ.get("PMI_RANK")))
+RANK = int(os.environ.get("RANK", os.environ.get("PMI_RANK", -1)))  # -1: of pytest that starts ranks
 KIND, PLACE, IN_RANK = os.environ["RANK_FAULT"].split(",")[:3]
 IS_HERE = RANK == int(IN_RANK)
 MUTEX = ctypes.create_string_buffer(64)
@@ -223,6 +230,8 @@ def main() -> int:
         Fault(launcher=launcher, kind=kind, place=place, rank=rank)
         for launcher, (kind, place), rank in product(launchers, FAULTS, (0, 1))
     ]
+    # Ranks of plain pytest run the tests of that, whatever else they collect.
+    faults = [fault for fault in faults if fault.launcher != "plain" or fault.kind != "collection"]
     faults = [fault for fault in faults if arguments.only in fault.name]
     found = []
     for fault in faults:
@@ -314,6 +323,8 @@ def commands(
         yield [sys.executable, *torchrun, *pytest], environment
     elif launcher == "mpiexec":
         yield [mpiexec, "-n", str(ranks), *pytest], environment
+    elif launcher == "plain":
+        yield pytest, environment
     else:
         of_launch = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": folder.name}
         for rank in map(str, range(ranks)):
@@ -352,6 +363,8 @@ def cause_in(said: str, fault: Fault) -> str | None:
     pattern = rf"^.*\brank {fault.rank}\b.*({CAUSES[fault.kind]}).*$"
     if fault.kind in ("collection", "barrier"):  # a sentence on two ranks
         pattern = rf"^.*({CAUSES[fault.kind]}).*$"
+    if fault.launcher == "plain" and fault.rank == 0 and fault.kind in OF_RANK_0:
+        pattern = rf"^.*{OF_RANK_0[fault.kind]}.*$"
     if fault.launcher == "mpiexec" and fault.kind == "kill":  # it kills all ranks at once, and says this
         pattern = rf"{pattern}|{MPICH_SAYS}"
     found = re.search(pattern, said, re.MULTILINE)

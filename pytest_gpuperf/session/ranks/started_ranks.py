@@ -168,9 +168,9 @@ def _read(file: Path) -> dict[str, list[Line]]:
 
 
 def _why(statuses: Sequence[int | None], outputs: Sequence[Path]) -> str:
-    """Return how the ranks have ended, and the last lines of rank 0 and of another one that ended badly."""
+    """Return how the ranks have ended, and the last lines of rank 0 and of another one that has failed."""
     how = ", ".join(_how(number, status) for number, status in enumerate(statuses))
-    others = [number for number, status in enumerate(statuses) if number and status not in _ENDED_WELL]
+    others = [number for number, status in enumerate(statuses) if number and status != 0]
     shown = [0, *others[:1]]
     return "\n".join([how, *(line for number in shown for line in _last_lines(number, outputs[number]))])
 
