@@ -13,8 +13,7 @@ import pytest
 
 import pytest_gpuperf
 
-ROOT = Path(pytest_gpuperf.__file__).parents[1]
-GALLERY = ROOT / "examples" / "ranks"
+GALLERY = Path(__file__).parents[2] / "examples" / "ranks"
 SMALLER = {"4096, 1024": "64, 32", "SIDE = 4096": "SIDE = 64", "[1, 2, 4], efficiency=0.6": "[1, 2]"}
 OURS = "-m pytest -pgpuperf -pno:randomly --gpuperf-lock=none --gpuperf-max-time=1 --gpuperf-json=report.json"
 
@@ -29,7 +28,12 @@ def start(pytester):
             for large, small in SMALLER.items():
                 source = source.replace(large, small)
             (pytester.path / path.name).write_text(source, "utf-8")
-        known = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **variables}
+        known = {
+            **os.environ,
+            "PYTHONPATH": str(Path(pytest_gpuperf.__file__).parents[1]),
+            "OMP_NUM_THREADS": "1",
+            **variables,
+        }
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
         return subprocess.Popen([*map(str, command)], env=known, **pipes)
 
