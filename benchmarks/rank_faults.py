@@ -48,7 +48,7 @@ CAUSES = {
     "barrier": r"at another place of the test .* than rank|waits in ranks\.barrier\(\)",
     "collection": "the ranks have collected different tests|in another order",
 }
-"""What is said of a fault, beside the number of its rank."""
+"""By kind of fault, a pattern for the message that names it, after the number of the rank."""
 
 OF_RANK_0 = {
     "skip": "not here",

@@ -187,7 +187,7 @@ def wilson(count: int, runs: int) -> tuple[float, float]:
 
 
 def verdicts(arguments: Namespace) -> tuple[dict[str, Any], list[Target]]:
-    """Return how often verdicts at a limit, and just beside it, are wrong."""
+    """Return the share of wrong verdicts: at the limit, just below it and just above it."""
     measure = partial(runs_of, runs=arguments.runs, seed=arguments.seed)
     with multiprocessing.get_context("fork").Pool(arguments.processes) as pool:
         found = pool.map(measure, list(worlds()), chunksize=1)

@@ -151,12 +151,17 @@ def test_ranks_of_which_one_does_not_start_are_an_error_that_says_why_once(plain
     result.stdout.fnmatch_lines(["*have ended before this test did: as test_it.py::test_step[[]1rank]"])
 
 
-def test_what_fails_on_another_rank_alone_fails_the_test(plain):
+def test_what_fails_on_another_rank_alone_fails_the_test_and_its_record(plain, records):
     end_of_fixture = 'which needs its variables"\n'
     failing = f"{end_of_fixture}    yield\n    assert RANK == '0', 'left behind'\n"
     after = SUITE.replace(end_of_fixture, failing)
-    result = plain(source=after)
+    result = plain(JSON, source=after)
     result.assert_outcomes(passed=4, errors=1)
+    record = records()["test_step[2ranks]"]
+    assert ("error", "its teardown failed: Failed: rank 1 has failed in its teardown") == (
+        record["status"],
+        record["reason"],
+    )
     result.stdout.fnmatch_lines(
         ["rank 1 has failed in its teardown", "*- rank 1, teardown -*", "E *left behind"]
     )

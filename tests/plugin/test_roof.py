@@ -29,7 +29,7 @@ APART = "10.0x = 2.00x (the emulated device's roof over the CPU's) x 5.00x (the 
 
 @pytest.fixture
 def suite(run, pytester):
-    """Run a suite on simulated devices that copy at known bandwidths; the report is written beside it."""
+    """Run a suite, with a JSON report, on simulated devices of known memory bandwidth."""
 
     def call(source, *options):
         pytester.makeconftest(CONFTEST)

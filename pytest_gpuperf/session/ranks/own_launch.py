@@ -3,7 +3,7 @@
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -67,11 +67,14 @@ class OwnLaunch:
         return True
 
     def _report(self, item: pytest.Item, plan: "_Plan") -> None:
-        """Report what the ranks have said of a test, which run all of them now if they have not yet."""
+        """Report what the ranks have said of a test; first they run all tests, if they have not yet.
+
+        What fails on another rank alone fails the test, and its record.
+        """
         if self._ended is None:
             self._ended = self._run(item, plan)
         lines = self._ended.next_run(item.nodeid)
-        reports = [*self._reports(lines)]
+        reports, *of_others = map(self._loaded, lines)
         if not any(report.when == "teardown" for report in reports):
             reason = self._ended.why if self._first_failed is None else f"as {self._first_failed}"
             self._first_failed = self._first_failed or item.nodeid
@@ -79,8 +82,17 @@ class OwnLaunch:
             _report_phase(item, "setup", pytest.fail.Exception(text, pytrace=False))
             _report_phase(item, "teardown", None)
             return
+        failed = [(number, each) for number, its in enumerate(of_others, 1) for each in its if each.failed]
+        sections = [(f"rank {number}, {report.when}", report.longreprtext) for number, report in failed]
         for report in reports:
+            if report.failed:
+                report.sections += sections
+                sections = []
             item.ihook.pytest_runtest_logreport(report=report)
+        if sections:  # rank 0 has not failed
+            number, other = failed[0]
+            error = pytest.fail.Exception(f"rank {number} has failed in its {other.when}", pytrace=False)
+            _report_phase(item, "teardown", error, sections)
         for line in lines[0]:
             if "warning" in line:
                 self._warn(line)
@@ -113,23 +125,6 @@ class OwnLaunch:
         if ended.crash is not None:
             self._on_error(f"FAILED: {ended.crash} after its last test; {ended.why}")
         return ended
-
-    def _reports(self, lines: Sequence[Sequence[Line]]) -> Iterator[pytest.TestReport]:
-        """Yield the reports of rank 0 on a test; one that fails shows how other ranks have failed, too.
-
-        Where only others have, the last one fails.
-        """
-        first, *others = map(self._loaded, lines)
-        failed = [(number, report) for number, its in enumerate(others, 1) for report in its if report.failed]
-        sections = [(f"rank {number}, {report.when}", report.longreprtext) for number, report in failed]
-        for report in first:
-            if failed and not any(each.failed for each in first) and report is first[-1]:
-                number, other = failed[0]
-                report.outcome, report.longrepr = "failed", f"rank {number} has failed in its {other.when}"
-            if report.failed:
-                report.sections += sections
-                sections = []
-            yield report
 
     def _loaded(self, lines: Sequence[Line]) -> list[pytest.TestReport]:
         return [self._report_in(line) for line in lines if "warning" not in line]
@@ -168,7 +163,12 @@ class _Plan:
     ranks: int = 1
 
 
-def _report_phase(item: pytest.Item, when: Literal["setup", "teardown"], error: BaseException | None) -> None:
+def _report_phase(
+    item: pytest.Item,
+    when: Literal["setup", "teardown"],
+    error: BaseException | None,
+    sections: Iterable[tuple[str, str]] = (),
+) -> None:
     """Report a phase of a test in this process, in which an error was raised, or none."""
 
     def end() -> None:
@@ -176,6 +176,7 @@ def _report_phase(item: pytest.Item, when: Literal["setup", "teardown"], error: 
             raise error
 
     report = item.ihook.pytest_runtest_makereport(item=item, call=pytest.CallInfo.from_call(end, when))
+    report.sections += sections
     item.ihook.pytest_runtest_logreport(report=report)
 
 

@@ -27,7 +27,7 @@ def unpacked(places: Sequence[str], data: bytes) -> dict[str, Any]:
 def gathered(values: Iterable[Leaf], others: Sequence[dict[str, Any]] = ()) -> list[Leaf]:
     """Return the values of rank 0 with those that the other ranks have at the same places, as parts of one.
 
-    Where one of them has none there, or one of another shape, the value is that of rank 0 alone.
+    If a rank lacks a value at that place, or has one of another shape, only rank 0's value is kept.
     """
     return [_with_parts(leaf, others) if _is_part(leaf) else leaf for leaf in values]
 

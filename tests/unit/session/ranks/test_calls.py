@@ -54,7 +54,7 @@ def served(device, body, *commands, bare=True):
 
 
 def raised_by(device, body, *commands, **options):
-    """Return what ends a test here; a skip of it is none of the test that asks."""
+    """Return the exception that ends the served test, so that its skip does not skip the calling test."""
     try:
         served(device, body, *commands, **options)
     except BaseException as error:  # noqa: BLE001 - pytest's own outcomes, too
