@@ -1,8 +1,9 @@
 """Scaling tests with `ranks`: how often a verdict is wrong, and whether a time is that of a loop by hand.
 
 The verdicts are those of simulated ranks, one of which is slower, and which begin at different moments; they
-need no processes. The loop is of torch.distributed, with gloo on the CPU, under torchrun: it needs torch. Its
-numbers say nothing about GPUs. Both ranks share the processors of this machine.
+need no processes. The loop is of torch.distributed, with gloo on the CPU, under torchrun: it needs torch. In
+one of its kinds rank 0 works alone before each call of both, as in rounds; in the other both never wait.
+Its numbers say nothing about GPUs. Both ranks share the processors of this machine.
 """
 
 import json
@@ -266,20 +267,26 @@ def step_of(group):
         return total
     return step
 
+FIRST = []
+
 def by_hand():
+    FIRST[:] = FIRST or [dist.new_group([0])]
+    is_first = dist.get_rank() == 0
     step, medians = step_of(None), []
-    for calls in (5, 1):
+    alone = step_of(FIRST[0]) if is_first else lambda: None
+    for is_in_turn in (True, False):
         for _ in range(10):
             step()
         times = []
-        for _ in range(75 // calls):
+        for _ in range(30):
+            if is_in_turn:
+                alone()
             dist.barrier()
             started = perf_counter()
-            for _ in range(calls):
-                step()
+            step()
             lasted = torch.tensor([perf_counter() - started])
             dist.all_reduce(lasted, op=dist.ReduceOp.MAX)
-            times.append(float(lasted) / calls)
+            times.append(float(lasted))
         medians.append(median(times))
     if dist.get_rank() == 0:
         with open("by_hand.txt", "a") as file:
@@ -307,20 +314,19 @@ def loop(arguments: Namespace) -> tuple[dict[str, Any], list[Target]]:
         load = before, os.getloadavg()[0]
         lines = (folder / "by_hand.txt").read_text("utf-8").splitlines()
         records = json.loads((folder / "report.json").read_text("utf-8"))["records"]
-    hand, one_by_one = zip(*(map(float, line.split()) for line in lines), strict=True)
+    hand, never_idle = zip(*(map(float, line.split()) for line in lines), strict=True)
     two = [record for record in records if record["nodeid"].endswith("[2ranks]")]
     ours = tuple(record["gpu"]["median"] for record in two)
     skew = median(record["scaling"]["ranks"]["skew"] for record in two)
     told = {
         "slowest rank / by hand": Pairs(first=ours, second=hand[:-1]),
-        "slowest rank / by hand, one call a block": Pairs(first=ours, second=one_by_one[:-1]),
-        "by hand, one call a block / five": Pairs(first=one_by_one, second=hand),
+        "slowest rank / by hand, both at work": Pairs(first=ours, second=never_idle[:-1]),
         "by hand / by hand before": Pairs(first=hand[1:], second=hand[:-1]),
     }
     rows = [
-        [f"{1e3 * each:.3f}" for each in each_of] for each_of in zip(ours, hand, one_by_one, strict=False)
+        [f"{1e3 * each:.3f}" for each in each_of] for each_of in zip(ours, hand, never_idle, strict=False)
     ]
-    table(["the slowest rank, ms", "by hand, five calls a block", "one call a block"], rows)
+    table(["the slowest rank, ms", "by hand, in turn with rank 0 alone", "both at work"], rows)
     for what, found in told.items():
         print(f"{what}: {found.ratio:.3f} [{found.interval[0]:.3f}, {found.interval[1]:.3f}]")
     print(f"median skew {1e6 * skew:.1f} us; load average {load[0]:.1f} before, {load[1]:.1f} after\n")
@@ -372,7 +378,7 @@ def read_arguments() -> Namespace:
     parser = ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--only", nargs="+", choices=PARTS, default=[*PARTS], help="parts to run")
     parser.add_argument("--runs", type=int, default=400, help="verdicts in each world")
-    parser.add_argument("--pairs", type=int, default=10, help="times of either kind of loop")
+    parser.add_argument("--pairs", type=int, default=20, help="times of either kind of loop")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="for the verdicts")
     parser.add_argument("--seed", type=int, default=1, help="of the worlds' chance")
     parser.add_argument("--save", action="store_true", help=f"write results/{RESULTS.name}")

@@ -78,7 +78,7 @@ class Sampled:
         return _speedup(self, self.seen, self._of_loops) if self.rounds else None
 
     def in_spite_of(
-        self, cpu: Interference | None, gpu: Interference | None, noun: str
+        self, cpu: Interference | None, gpu: Interference | None, names: tuple[str, str]
     ) -> Disturbance | None:
         """Return what shows of the speedup although the samples are not those of undisturbed loops.
 
@@ -86,7 +86,7 @@ class Sampled:
         GPU's. So the range begins where it does in rounds in which the CPU needs no more than its own time,
         and ends where it does in rounds in which the GPU needs no more. It reaches as far as that of loops,
         where these differ. None without other work and such a difference, and without a round.
-        `noun` is what the GPU is called.
+        `names` are what both sides are called.
         """
         is_busy = cpu is not None or gpu is not None
         if not self.rounds or not (is_busy or self.turns):
@@ -97,7 +97,7 @@ class Sampled:
         low = min(self.seen.low, least.seen.low) if least else 0.0
         high = max(self.seen.high, most.seen.high) if most else inf
         loop = self._of_loops
-        reasons = noise.describe(cpu, gpu), turns.describe(self.turns, noun) if self.turns else None
+        reasons = noise.describe(cpu, gpu), turns.describe(self.turns, names) if self.turns else None
         return Disturbance(
             speedup=_speedup(
                 self, Range(min(low, loop.low * self.seen.low), max(high, loop.high * self.seen.high))

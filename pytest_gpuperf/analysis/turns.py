@@ -130,18 +130,19 @@ def typical(alone: Sequence[Alone]) -> float:
     return median(time for each in alone for time in (each.means if each.is_stopped else each.medians))
 
 
-def describe(turns: Turns, gpu: str) -> str:
-    """Return which devices differ, the CPU or the `gpu`, with the times of a call: in turn, and alone."""
-    sides = (("CPU", gpu, turns.cpu), (gpu, "CPU", turns.gpu))
-    said = "; ".join(_describe(kind, other, found) for kind, other, found in sides if found)
+def describe(turns: Turns, names: tuple[str, str]) -> str:
+    """Return which sides of these names differ, with the times of a call: in turn, and alone."""
+    cpu, gpu = names
+    sides = ((cpu, gpu, turns.cpu), (gpu, cpu, turns.gpu))
+    said = "; ".join(_describe(name, other, found) for name, other, found in sides if found)
     return f"{said} ({_OF_LATER})"
 
 
-def _describe(kind: str, other: str, found: Difference) -> str:
+def _describe(name: str, other: str, found: Difference) -> str:
     alone = sqrt(found.alone.low * found.alone.high)
     text = (
-        f"a call on the {kind} takes {units.seconds(found.in_rounds)} in turn with the {other}, "
-        f"and {units.seconds(alone)} where the {kind} works alone"
+        f"a call on {name} takes {units.seconds(found.in_rounds)} in turn with {other}, and "
+        f"{units.seconds(alone)} alone"
     )
     return text if found.is_settled else f"{text}, which still changed"
 

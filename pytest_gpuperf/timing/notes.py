@@ -8,12 +8,15 @@ from typing import Any, Literal
 import numpy as np
 
 from pytest_gpuperf.analysis import verdict
+from pytest_gpuperf.analysis.looks import Look
+from pytest_gpuperf.analysis.noise import Disturbance
 from pytest_gpuperf.analysis.offload import OffloadInput
 from pytest_gpuperf.devices import capabilities, environment
 from pytest_gpuperf.devices.protocol import TimedDevice
 from pytest_gpuperf.devices.torch_and_jax import library_of
 from pytest_gpuperf.model import ask, units
-from pytest_gpuperf.model.measurement import Measurement
+from pytest_gpuperf.model.demand import Demand
+from pytest_gpuperf.model.measurement import Measurement, Speedup
 from pytest_gpuperf.model.plain_text import text_of
 from pytest_gpuperf.model.record import Note
 from pytest_gpuperf.model.roof import DeviceRoof
@@ -322,6 +325,14 @@ def on_rounds(rounds: TakenRounds) -> Iterator[Note]:
         yield Note(code="gpu_throttled", text=text)
 
 
+def on_disturbance(
+    disturbance: Disturbance | None, speedup: Speedup, demand: Demand, look: Look
+) -> Iterator[Note]:
+    """Yield a note on a disturbance that did not change the verdict."""
+    if disturbance and verdict.stands(speedup, disturbance.speedup, demand, look):
+        yield Note(code=disturbance.code, text=disturbance.reason)
+
+
 def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     """Yield notes on calls too short for any work, and on disturbances that did not change the verdict."""
     demand, disturbance = measured.demand, measured.disturbance
@@ -330,8 +341,7 @@ def on_numbers(measured: OffloadInput) -> Iterator[Note]:
     is_busy = disturbance is not None and disturbance.code == "interference"
     if not is_busy and (totals := _totals(measured)) is not None:  # else it was other work that took longer
         yield Note(code="totals_differ", text=totals)
-    if disturbance and verdict.stands(measured.speedup, disturbance.speedup, demand, measured.look):
-        yield Note(code=disturbance.code, text=disturbance.reason)
+    yield from on_disturbance(disturbance, measured.speedup, demand, measured.look)
     if measured.throttled is not None and not demand.limits:
         yield Note(code="gpu_throttled", text=measured.throttled)
 

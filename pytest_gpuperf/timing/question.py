@@ -74,6 +74,8 @@ class Question:
 
     times_secondary = True
     """Whether copies and latencies are measured: no limit rests on them."""
+    names: tuple[str, str] | None = None
+    """What both sides are called; None for a CPU and a GPU."""
 
     def checks(self, demand: Demand) -> ResultChecks:
         """Return the checks of the results of a CPU and a GPU."""
@@ -147,7 +149,7 @@ class Question:
         return verdict.judge_share(
             sampled,
             share.least,
-            sampled.in_spite_of(None, gpu.interference, noun),
+            sampled.in_spite_of(None, gpu.interference, ("a plain copy", f"the {noun}")),
             facts.rounds.throttled,
             pace=facts.pace,
             noun=noun,

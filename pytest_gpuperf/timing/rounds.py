@@ -78,9 +78,7 @@ class RoundSampler:
         """
         timers = [cpu, gpu, *filter(None, [loop]), *others]
         self.rounds.alone = cpu.alone, gpu.alone
-        # Of scaling both are groups of GPUs, of which one is idle in the loop of the other, too.
-        sides = (cpu, gpu) if cpu.device.kind == "cpu" else ()
-        self._take(timers, gpu, loop, lambda: cpu.samples[-1], sides=sides, late=late, may_stop=may_stop)
+        self._take(timers, gpu, loop, lambda: cpu.samples[-1], sides=(cpu, gpu), late=late, may_stop=may_stop)
 
     def late_look(self, cpu: BlockTimer, gpu: BlockTimer) -> LateLook:
         """Return what shows whether calls take another time later: those that would then turn the verdict."""

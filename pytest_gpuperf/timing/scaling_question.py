@@ -44,6 +44,7 @@ class ScalingQuestion(Question):
 
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
+        self.names: tuple[str, str] = _names(scaling)
         self._is_weak = scaling.mode == "weak"
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
@@ -68,10 +69,11 @@ class ScalingQuestion(Question):
             return Answer.of_disagreement(disagreement)
         if disagreement is not None or speedup is None:  # which says nothing about the efficiency
             return super().judge(facts)
+        demand, look = facts.context.demand, facts.rounds.sampled.look
         judged = verdict.judge(
             speedup,
-            facts.context.demand,
-            facts.rounds.sampled.look,
+            demand,
+            look,
             facts.disturbance,
             facts.rounds.throttled,
             pace=facts.pace,
@@ -79,8 +81,12 @@ class ScalingQuestion(Question):
             missed="efficiency_below_limit",
         )
         measured = (facts.cpu.measurement, facts.gpu.measurement)
-        overlap = notes.on_overlap(zip(_names(self._scaling), measured, strict=True))
-        found = *overlap, *notes.on_rounds(facts.rounds), *notes.on_results(facts.checks)
+        found = (
+            *notes.on_overlap(zip(self.names, measured, strict=True)),
+            *notes.on_disturbance(facts.disturbance, speedup, demand, look),
+            *notes.on_rounds(facts.rounds),
+            *notes.on_results(facts.checks),
+        )
         return Answer(verdict=judged, notes=found)
 
     def finish(self, record: Record) -> Record:

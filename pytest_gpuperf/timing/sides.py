@@ -13,10 +13,11 @@ class Sides:
     """What one test measures. In a scaling test both sides are groups of GPUs.
 
     Where the demand is on `latency`, samples of single calls count, else those of blocks. `device` was
-    used last.
+    used last. `called` are the names of sides that are no CPU and GPU.
     """
 
     latency: bool
+    called: tuple[str, str] | None = None
     cpu: BlockTimer | CpuResult | None = None
     gpu: BlockTimer | None = None
     device: TimedDevice | None = None
@@ -42,9 +43,9 @@ class Sides:
         return self.cpu is not None and self.gpu is not None
 
     @property
-    def noun(self) -> str:
-        """What the GPU is called."""
-        return self.gpu.device.info.noun if self.gpu else "GPU"
+    def names(self) -> tuple[str, str]:
+        """What both sides are called: `the CPU` and `the GPU`, or `1 device` and `2 devices`."""
+        return self.called or ("the CPU", f"the {self.gpu.device.info.noun if self.gpu else 'GPU'}")
 
     @property
     def is_busy(self) -> bool:

@@ -72,7 +72,7 @@ class Stability:
         """What is certain of the speedup, if the samples of either device are not those of quiet loops."""
         sides = self._sides
         cpu, gpu = sides.interference(sides.cpu), sides.interference(sides.gpu)
-        return self._rounds.sampled.in_spite_of(cpu, gpu, sides.noun)
+        return self._rounds.sampled.in_spite_of(cpu, gpu, sides.names)
 
     def may_stop(self) -> bool:
         """Return whether the verdict stands in spite of a disturbance, or more rounds are no use."""

@@ -94,7 +94,7 @@ class Trial:
         self._rounds = self._sampler.rounds
         self._question = question or Question()
         self._checks = self._question.checks(demand)
-        self.sides = Sides(latency=demand.latency)
+        self.sides = Sides(latency=demand.latency, called=self._question.names)
         self.first_calls = FirstCalls(
             self.sides, demand, self._question, self._checks, budget, after_first_run
         )

@@ -57,7 +57,7 @@ def test_the_range_of_a_disturbed_speedup_is_that_of_the_workloads_own_times(
     """
     rounds = [Round(cpu=cpu, gpu=gpu, copies=1.0) for cpu, gpu in TIMES]
     found = sampled_rounds(rounds, Demand(transfer="always"), 10.0)
-    shown = found.in_spite_of(cpu, gpu, "GPU")
+    shown = found.in_spite_of(cpu, gpu, ("the CPU", "the GPU"))
     assert (found.value, 6) == (shown.speedup.value, shown.speedup.rounds)
     assert (low, high) == tuple(end and pytest.approx(end) for end in (shown.speedup.low, shown.speedup.high))
     assert (least, most) == (pytest.approx(shown.least), pytest.approx(shown.most))

@@ -48,7 +48,7 @@ def seen(
     shown = speedup(*found) if found else sampled.speedup()
     if own is not None:
         busy = Interference(kind="cpu_contention", own_share=own, waited=1 - own, threads=1)
-        changes["disturbance"] = sampled.in_spite_of(busy, None, "GPU")
+        changes["disturbance"] = sampled.in_spite_of(busy, None, ("the CPU", "the GPU"))
     known = {
         "demand": demand,
         "regime": demand.transfer,

@@ -23,7 +23,7 @@ def speedup(value=2.9, low=2.6, high=3.2, **changes) -> Speedup:
 # A speedup of 10 that may have been from 4 to 25
 HALF = Interference(kind="cpu_contention", own_share=0.4, waited=0.6, threads=1)
 SPREAD = Interference(kind="unstable_cpu_times", own_share=0.4, median=1e-3, fastest=4e-4)
-LOST_TIME = factories.sampled(*[10.0] * ROUNDS).in_spite_of(HALF, SPREAD, "GPU")
+LOST_TIME = factories.sampled(*[10.0] * ROUNDS).in_spite_of(HALF, SPREAD, ("the CPU", "the GPU"))
 
 
 @for_each(

@@ -357,7 +357,7 @@ def test_a_device_that_the_other_ones_turn_changes_works_alone_twice_and_decides
     held_by_the_cpu(bench)
     found = bench.interleaved()
     assert [1, 2] == [len(bench.cpu.alone), len(bench.gpu.alone)]
-    speedup, beside = found.speedup(), found.sampled.in_spite_of(None, None, "GPU")
+    speedup, beside = found.speedup(), found.sampled.in_spite_of(None, None, ("the CPU", "the GPU"))
     assert speedup.value == pytest.approx(20 / 3)
     assert speedup.high < 9 < speedup.certain.high
     assert "turns_differ" == judge(speedup, Demand(min=9), found.sampled.look, beside).reason_code

@@ -100,6 +100,47 @@ def test_a_required_efficiency_passes_above_it_and_fails_below_it(expected, said
     assert said in found.reason if said else found.reason is None
 
 
+def cold(devices, clock):
+    """Return a call of several devices that takes 1.5 times as long for 50 ms after one device's turn."""
+    idle_until, left = 0.0, 0.0
+
+    def call():
+        nonlocal idle_until, left
+        left = 50e-3 if devices.count > 1 and clock() - idle_until > 1e-3 else left
+        taken = min(left, 1.5 * WORK / devices.count)
+        left -= taken
+        for device in devices.all:
+            device.launch(taken + WORK / devices.count - taken / 1.5)
+        devices.synchronize()
+        idle_until = clock()
+        return
+
+    return call
+
+
+@for_each(
+    ("status", "code", "required"),
+    [("inconclusive", "turns_differ", 0.8), ("failed", "efficiency_below_limit", 1.2), ("passed", None, 0.5)],
+)
+def test_devices_that_are_slower_after_the_others_turn_decide_nothing_between_both_efficiencies(
+    status, code, required
+):
+    devices = Devices()
+    found = devices.compare(partial(cold, clock=devices.clock), 2, (1, 2), required=required)
+    assert (status, code) == (found.status, found.reason_code)
+    assert found.scaling.efficiency.value == pytest.approx(1 / 1.5, rel=0.02)
+    assert found.scaling.speedup.certain.low < 1 / 1.5 * 2 < 2 < found.scaling.speedup.certain.high
+    assert (found.scaling.base.alone, found.gpu.alone) == pytest.approx((WORK, WORK / 2))
+    said = (
+        "a call on 2 devices takes 7.50 ms in turn with 1 device, and 5.00 ms alone (in turn: the median of "
+        "the later half of the rounds)"
+    )
+    assert [note.text for note in found.notes if note.code == "turns_differ"] == [said] * (
+        status != "inconclusive"
+    )
+    assert (said in (found.reason or "")) == (status == "inconclusive")
+
+
 @for_each(
     ("expected", "slow", "work"),
     [
