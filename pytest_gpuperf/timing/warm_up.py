@@ -42,6 +42,7 @@ _MOST_LONGER = 4  # comparisons more, each of seven times as many calls, where t
 _SHIFT, _SHIFTED = 0.38, 4  # of a block's time; blocks for each longer one
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _MUCH_MORE = 4  # times as many calls in a block: what asks for so many is looked at once more
+_TO_REFUSE = 2  # times as long as the host may work for a block that another clock does not see
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
@@ -69,9 +70,13 @@ def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS)
         timer.warmup.last_block = sample * timer.block_calls
         recent = [*recent[-2:], sample]
         if sample * timer.block_calls < block_time:
-            _require_time(timer, sample, perf_counter() - started_on_host)
+            on_host = perf_counter() - started_on_host
+            _require_time(timer, sample, on_host)
             if timer.block_calls < max_calls:
-                timer.block_calls = min(max_calls, _more_calls(timer.block_calls, sample, block_time))
+                most = max_calls
+                if device.clock is not perf_counter:  # which may never see them
+                    most = min(most, 1 + ceil(_TO_REFUSE * LONGEST_ON_HOST / on_host * timer.block_calls))
+                timer.block_calls = min(most, _more_calls(timer.block_calls, sample, block_time))
                 recent.clear()
         tolerated = (1 + plan.warmup_tolerance) * min(recent, default=0.0)
         timer.warmup.steady = len(recent) == _AGREEING_BLOCKS and max(recent) <= tolerated

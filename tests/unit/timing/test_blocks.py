@@ -157,6 +157,14 @@ def test_a_workload_that_takes_no_time_of_a_simulated_clock_is_an_error_and_no_h
     assert next(calls) <= most + 1
 
 
+def test_what_a_simulated_clock_hardly_sees_is_found_within_seconds_of_the_hosts(monkeypatch):
+    host, device = Clock(), simulated()
+    monkeypatch.setattr(warm_up, "perf_counter", host)
+    with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
+        warmed_up(device, lambda: (host.advance(50e-6), device.launch(1e-12)))
+    assert host() < 4, "10,000 calls in half a second, and no million"
+
+
 def filled(device, call=None) -> BlockTimer:
     timer = warmed_up(device, call)
     warm_up.fill_pipeline(timer, RunOptions(), remaining=10.0)

@@ -551,7 +551,7 @@ def test_a_result_is_walked_once_however_often_its_values_are_looked_at(monkeypa
 
 
 def test_the_looks_at_one_array_are_as_many_however_many_there_are():
-    few, many = (looks_at(arrays) for arrays in (20, 200))
+    few, many = (looks_at(arrays) for arrays in (10, 100))
     assert 12 * few > many
 
 
