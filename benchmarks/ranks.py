@@ -3,12 +3,14 @@
 The verdicts are those of simulated ranks, one of which is slower, and which begin at different moments; they
 need no processes. The loop is of torch.distributed, with gloo on the CPU, under torchrun: it needs torch. In
 one of its kinds rank 0 works alone before each call of both, as in rounds; in the other both never wait.
-Its numbers say nothing about GPUs. Both ranks share the processors of this machine.
+Its numbers say nothing about GPUs. Both ranks share the processors of this machine. The suite is one of 40
+ordinary tests: plain, under torchrun, and under MPICH's mpiexec.
 """
 
 import json
 import multiprocessing
 import os
+import shutil
 import sys
 from argparse import ArgumentParser, Namespace
 from collections import Counter
@@ -231,6 +233,7 @@ def said(found: dict[str, Any]) -> str:
 
 
 SHARES = ("passed", "failed", "inconclusive")
+STATUSES = (*SHARES, "recorded")
 
 
 def row(found: Found) -> list[str]:
@@ -359,7 +362,69 @@ OURS = (
     ),
     *("--gpuperf-gpu=torch:cpu", "--gpuperf-lock=none", "--gpuperf-max-time=1", "--gpuperf-json=report.json"),
 )
-PARTS = {"verdicts": verdicts, "loop": loop}
+ORDINARY = """
+import numpy as np
+import pytest
+
+speedup = pytest.mark.speedup
+LIMITS = speedup, speedup(min=1e-4), speedup(min=1e4)
+
+@pytest.mark.parametrize("number", [pytest.param(n, marks=LIMITS[n % 3]) for n in range(40)])
+def test_product(device, number):
+    x = device.asarray(np.random.default_rng(number).random((256, 256), dtype=np.float32))
+    return lambda: x @ x
+"""
+PROGRAM = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
+
+
+def suite(arguments: Namespace) -> tuple[dict[str, Any], list[Target]]:
+    """Return whether ordinary tests end alike under each launcher, and how long rank 0 waits."""
+    launchers: dict[str, tuple[str, ...]] = {"plain": (), "torchrun": TORCHRUN}
+    if arguments.mpiexec:
+        launchers["mpiexec"] = ("-c", PROGRAM, arguments.mpiexec, "-n", "2", sys.executable)
+    found = {name: ordinary(launcher) for name, launcher in launchers.items()}
+    expected, rows = found["plain"].statuses, []
+    for name, each in found.items():
+        counts = Counter(each.statuses.values())
+        rows.append(
+            [name, f"{each.seconds:.0f}", f"{each.wait:.2g}", *(f"{counts[one]}" for one in STATUSES)]
+        )
+    table(["launcher", "seconds", "longest wait / its test", *STATUSES], rows)
+    unlike = sum(each.statuses.get(test) != end for each in found.values() for test, end in expected.items())
+    longest = max(each.wait for each in found.values())
+    targets = [
+        Target(name="verdicts unlike those of plain pytest", figure=unlike, limit=0),
+        Target(name="longest wait of rank 0 / its test", figure=longest, limit=1),
+    ]
+    return {
+        "unlike": unlike,
+        **{name: {"seconds": each.seconds, "wait": each.wait} for name, each in found.items()},
+    }, targets
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ordinary:
+    """How ordinary tests ended, in how many seconds, and the longest wait for other ranks over its test."""
+
+    statuses: dict[str, str]
+    seconds: float
+    wait: float
+
+
+def ordinary(launcher: tuple[str, ...]) -> Ordinary:
+    """Run ordinary tests, and read the one report that they leave."""
+    with TemporaryDirectory() as path:
+        folder = Path(path)
+        (folder / "test_ordinary.py").write_text(ORDINARY, encoding="utf-8")
+        cost = run(*launcher, *OURS, "--gpuperf-fail=nothing", folder=folder, variables=ALONE)
+        (report,) = folder.glob("*.json")
+        records = json.loads(report.read_text("utf-8"))["records"]
+    waits = [(record["turn_wait"] or 0.0) / record["elapsed"] for record in records]
+    statuses = {record["nodeid"]: record["status"] for record in records}
+    return Ordinary(statuses=statuses, seconds=cost.wall, wait=max(waits))
+
+
+PARTS = {"verdicts": verdicts, "loop": loop, "suite": suite}
 
 
 def main() -> int:
@@ -380,6 +445,7 @@ def read_arguments() -> Namespace:
     parser.add_argument("--runs", type=int, default=400, help="verdicts in each world")
     parser.add_argument("--pairs", type=int, default=20, help="times of either kind of loop")
     parser.add_argument("--processes", type=int, default=os.cpu_count(), help="for the verdicts")
+    parser.add_argument("--mpiexec", default=shutil.which("mpiexec"), help="path of MPICH's")
     parser.add_argument("--seed", type=int, default=1, help="of the worlds' chance")
     parser.add_argument("--save", action="store_true", help=f"write results/{RESULTS.name}")
     return parser.parse_args()
