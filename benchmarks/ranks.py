@@ -42,6 +42,7 @@ from pytest_gpuperf.timing.trial import Trial
 RESULTS = Path(__file__).parent / "results" / "ranks.json"
 WORK = 40e-3  # seconds of the whole problem on one rank
 DRAWS = 400_000  # of the rounds from which the truth is taken
+COLD = 1.2  # as two ranks with gloo
 NEAR = 0.02  # just below and above the limit
 WRONG = 0.025  # at most, a side
 APART = 0.05  # at most, of a loop by hand
@@ -52,8 +53,9 @@ class World:
     """Ranks whose blocks are off by `spread` each, the last of them slower by `straggler`.
 
     Without a `skew` all begin a block at one moment, and each ends it by itself. With one each begins later
-    by so many seconds on average, exponentially, and all end at one moment, as after an exchange. The limit
-    is the true efficiency over `factor`.
+    by so many seconds on average, exponentially, and all end at one moment, as after an exchange. A
+    block of several ranks takes `cold` times as long after one of rank 0 alone. The limit is the true
+    efficiency, of loops, over `factor`.
     """
 
     ranks: int
@@ -61,6 +63,7 @@ class World:
     straggler: float
     skew: float
     factor: float
+    cold: float = 1.0
 
     def seconds(self, count: int) -> float:
         """Return the seconds of a call without noise: they share the work."""
@@ -75,6 +78,7 @@ class SimulatedRanks:
         self._world = world
         self._chance = chance
         self._answers: dict[str, list[dict[str, Any]]] = {}
+        self._worked = 0  # ranks in the last block
 
     def tell(self, message: dict[str, Any], below: int) -> None:
         """Take what rank 0 says; before a block each rank's time in it is drawn."""
@@ -100,6 +104,9 @@ class SimulatedRanks:
     def _block(self, count: int, seconds: float) -> tuple[list[float], list[float]]:
         """Return when each rank begins a block, and how long that lasts for it."""
         world, chance = self._world, self._chance
+        if count > self._worked:
+            seconds *= world.cold
+        self._worked = count
         begun = [chance.expovariate(1 / world.skew) if world.skew else 0.0 for _ in range(count)]
         begun = [start - min(begun) for start in begun]
         alone = [seconds * exp(chance.gauss(0, world.spread)) for _ in range(count)]
@@ -150,6 +157,8 @@ def worlds() -> Iterator[World]:
     of_each = product((2, 4), (0.02, 0.1), (1.0, 1.3), (0.0, 50e-6), (1 - NEAR, 1.0, 1 + NEAR))
     for ranks, spread, straggler, skew, factor in of_each:
         yield World(ranks=ranks, spread=spread, straggler=straggler, skew=skew, factor=factor)
+    for ranks, factor in product((2, 4), (1 - NEAR, 1.0, 1 + NEAR)):
+        yield World(ranks=ranks, spread=0.02, straggler=1.0, skew=0.0, factor=factor, cold=COLD)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,7 +204,10 @@ def verdicts(arguments: Namespace) -> tuple[dict[str, Any], list[Target]]:
     with multiprocessing.get_context("fork").Pool(arguments.processes) as pool:
         found = pool.map(measure, list(worlds()), chunksize=1)
     print(f"verdicts on an efficiency, {arguments.runs} runs each\n")
-    table(["ranks, noise, straggler, skew, efficiency / limit", *SHARES, "value / truth"], [*map(row, found)])
+    table(
+        ["ranks, noise, straggler, skew, cold, efficiency / limit", *SHARES, "value / truth"],
+        [*map(row, found)],
+    )
     wrong = {
         f"wrongly {status} {where}": wrong_of([each for each in found if each.world.factor == factor], status)
         for status, where, factor in (
@@ -239,7 +251,8 @@ STATUSES = (*SHARES, "recorded")
 def row(found: Found) -> list[str]:
     world = found.world
     name = (
-        f"{world.ranks}, {world.spread:.0%}, {world.straggler:g}x, {1e6 * world.skew:g} us, {world.factor:g}"
+        f"{world.ranks}, {world.spread:.0%}, {world.straggler:g}x, {1e6 * world.skew:g} us, {world.cold:g}x, "
+        f"{world.factor:g}"
     )
     return [name, *(f"{getattr(found, what) / found.runs:.1%}" for what in SHARES), f"{found.value:.3f}"]
 
