@@ -2,7 +2,7 @@
 
 The verdicts are those of simulated ranks, one of which is slower, and which begin at different moments; they
 need no processes. The loop is of torch.distributed, with gloo on the CPU, under torchrun: it needs torch. In
-one of its kinds rank 0 works alone before each call of both, as in rounds; in the other both never wait.
+one of its kinds rank 0 works alone before each call of both, as in rounds; in the other neither waits for a turn.
 Its numbers say nothing about GPUs. Both ranks share the processors of this machine. The suite is one of 40
 ordinary tests: plain, under torchrun, and under MPICH's mpiexec.
 """
@@ -104,7 +104,7 @@ class SimulatedRanks:
     def _block(self, count: int, seconds: float) -> tuple[list[float], list[float]]:
         """Return when each rank begins a block, and how long that lasts for it."""
         world, chance = self._world, self._chance
-        if count > self._worked:
+        if 1 == self._worked < count:
             seconds *= world.cold
         self._worked = count
         begun = [chance.expovariate(1 / world.skew) if world.skew else 0.0 for _ in range(count)]
@@ -393,7 +393,9 @@ PROGRAM = "import os, sys; os.execv(sys.argv[1], sys.argv[1:])"
 def suite(arguments: Namespace) -> tuple[dict[str, Any], list[Target]]:
     """Return whether ordinary tests end alike under each launcher, and how long rank 0 waits."""
     launchers: dict[str, tuple[str, ...]] = {"plain": (), "torchrun": TORCHRUN}
-    if arguments.mpiexec:
+    if not arguments.mpiexec:
+        print("mpiexec is not there: pass its path with --mpiexec\n")
+    else:
         launchers["mpiexec"] = ("-c", PROGRAM, arguments.mpiexec, "-n", "2", sys.executable)
     found = {name: ordinary(launcher) for name, launcher in launchers.items()}
     expected, rows = found["plain"].statuses, []

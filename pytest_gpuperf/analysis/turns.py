@@ -32,7 +32,7 @@ _EXCEPTIONS = 1 / 5  # of the windows may be as in rounds: a loop that other wor
 
 IN_SHORT = "calls of a device that works alone take another time"
 _OF_LATER = "in turn: the median of the later half of the rounds"  # a table has that of all of them
-REMEDY = "keep clocks fixed and threads from spinning, or move the limit"
+REMEDY = "keep clocks fixed and threads from spinning, give each call more work, or move the limit"
 _AS_IN_ROUNDS = Range(1.0, 1.0)
 
 
@@ -142,7 +142,7 @@ def _describe(name: str, other: str, found: Difference) -> str:
     alone = sqrt(found.alone.low * found.alone.high)
     text = (
         f"a call on {name} takes {units.seconds(found.in_rounds)} in turn with {other}, and "
-        f"{units.seconds(alone)} alone"
+        f"{units.seconds(alone)} in a loop"
     )
     return text if found.is_settled else f"{text}, which still changed"
 

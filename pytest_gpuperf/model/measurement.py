@@ -155,8 +155,8 @@ class Measurement(Value, frozen=True, kw_only=True):
     inspection: Inspection | None = None
     """Untimed calls that were inspected; null when there were none."""
     alone: Seconds | None = None
-    """Seconds per call after some tenths of a second in which only this device worked, with which rounds were
-    compared; null where they were not."""
+    """Seconds per call after this device, or group, had worked alone for some tenths of a second, with which
+    rounds were compared; null where they were not."""
     overlap_left: Share | None = None
     """Share of a timed block that calls in a loop would not take; null where that was not compared, as on
     CPUs and for slow calls."""

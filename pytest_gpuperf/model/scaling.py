@@ -16,7 +16,7 @@ Member = Literal["device", "rank"]
 
 
 class RankBlocks(Value, frozen=True, kw_only=True):
-    """The timed blocks of a test that each rank of a launch ran on a device of its own; warm-up's, too.
+    """All timed blocks that each rank of a launch ran on a device of its own: of warm-up, rounds and loops.
 
     The time of a block is that of the slowest rank. They begin at a moment that all have agreed on, and on
     several machines, whose clocks differ, when rank 0 says so.

@@ -282,7 +282,7 @@ class GpuPerfSession:
         return spec.demand.max_time or self.options.max_time
 
     def longest_time(self, spec: ItemSpec) -> float:
-        """Return the same, or the time that a test of slow calls may take."""
+        """Return for how many seconds a test may be measured where its calls are slow."""
         sampling = self.options.sampling
         slow = sampling.slow_time if sampling.compared and spec.demand.max_time is None else None
         return max(self.max_time(spec), slow or 0.0)

@@ -26,11 +26,12 @@ from pytest_gpuperf.work.checks import ResultChecks
 class Facts:
     """What a trial has measured; `loop` times calls with their copies, where each round has one.
 
-    Without rounds that count there is no `speedup`. `share` is a limit on the GPU's share of its roof.
-    `emulation` is a note on a GPU that is emulated.
+    `names` are those of both sides. Without rounds that count there is no `speedup`. `share` is a limit on
+    the GPU's share of its roof. `emulation` is a note on a GPU that is emulated.
     """
 
     context: TrialContext
+    names: tuple[str, str]
     cpu: BlockTimer | CpuResult
     gpu: BlockTimer
     loop: BlockTimer | None
@@ -124,7 +125,7 @@ class Question:
                 on_speedup = verdict.both(on_speedup, self._judge_share(facts, facts.share))
             offload, said = assess(measured, options), [*notes.on_numbers(measured)]
             if not demand.latency:
-                said += notes.on_overlap((("the CPU", cpu), (f"the {noun}", measured.gpu)))
+                said += notes.on_overlap(zip(facts.names, (cpu, measured.gpu), strict=True))
         timers = [gpu] if isinstance(facts.cpu, CpuResult) else [facts.cpu, gpu]
         raised = sum(timer.clocks.raised for timer in filter(None, (gpu, gpu.per_call_timer, facts.loop)))
         found = (
@@ -149,7 +150,7 @@ class Question:
         return verdict.judge_share(
             sampled,
             share.least,
-            sampled.in_spite_of(None, gpu.interference, ("a plain copy", f"the {noun}")),
+            sampled.in_spite_of(None, gpu.interference, facts.names),
             facts.rounds.throttled,
             pace=facts.pace,
             noun=noun,

@@ -44,7 +44,7 @@ class ScalingQuestion(Question):
 
     def __init__(self, scaling: Scaling) -> None:
         self._scaling = scaling
-        self.names: tuple[str, str] = _names(scaling)
+        self.names = _names(scaling)
         self._is_weak = scaling.mode == "weak"
         self._on_fewest: list[int] = []  # bytes of each input that the first device has there
         self._whole_on_fewest = 0  # bytes of all inputs there
@@ -82,7 +82,7 @@ class ScalingQuestion(Question):
         )
         measured = (facts.cpu.measurement, facts.gpu.measurement)
         found = (
-            *notes.on_overlap(zip(self.names, measured, strict=True)),
+            *notes.on_overlap(zip(facts.names, measured, strict=True)),
             *notes.on_disturbance(facts.disturbance, speedup, demand, look),
             *notes.on_rounds(facts.rounds),
             *notes.on_results(facts.checks),

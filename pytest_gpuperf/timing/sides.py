@@ -13,7 +13,7 @@ class Sides:
     """What one test measures. In a scaling test both sides are groups of GPUs.
 
     Where the demand is on `latency`, samples of single calls count, else those of blocks. `device` was
-    used last. `called` are the names of sides that are no CPU and GPU.
+    used last. `called` names sides other than a CPU and a GPU.
     """
 
     latency: bool

@@ -377,6 +377,7 @@ class Trial:
             raise GpuPerfError("one of the two devices was not measured")
         facts = Facts(
             context=self._context,
+            names=self.sides.names,
             cpu=cpu,
             gpu=gpu,
             loop=self.secondary.loop,

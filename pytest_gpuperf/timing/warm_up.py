@@ -42,7 +42,7 @@ _MOST_LONGER = 4  # comparisons more, each of seven times as many calls, where t
 _SHIFT, _SHIFTED = 0.38, 4  # of a block's time; blocks for each longer one
 _SHARE_OF_PAIRS = 1 / 50  # of the time that is left, which is also the most for one block
 _MUCH_MORE = 4  # times as many calls in a block: what asks for so many is looked at once more
-_TO_REFUSE = 2  # times as long as the host may work for a block that another clock does not see
+_TO_REFUSE = 2  # times LONGEST_ON_HOST: the next block takes the host no longer, which is enough to refuse it
 _LONGEST_COMPARED = 1 / 10  # of that time, for 2k calls: of slower ones nothing is compared
 
 
@@ -74,7 +74,7 @@ def warm_up(timer: BlockTimer, options: RunOptions, max_calls: int = _MAX_CALLS)
             _require_time(timer, sample, on_host)
             if timer.block_calls < max_calls:
                 most = max_calls
-                if device.clock is not perf_counter:  # which may never see them
+                if device.clock is not perf_counter:  # a clock of its own may never see the calls
                     most = min(most, 1 + ceil(_TO_REFUSE * LONGEST_ON_HOST / on_host * timer.block_calls))
                 timer.block_calls = min(most, _more_calls(timer.block_calls, sample, block_time))
                 recent.clear()

@@ -1,4 +1,4 @@
-"""Real clocks beside other work: what that takes from a test's times leaves the verdict in doubt."""
+"""Tests of libraries ignore other work: on a real clock it would leave verdicts in doubt."""
 
 import pytest
 
@@ -7,6 +7,6 @@ from pytest_gpuperf.timing import processors
 
 @pytest.fixture(autouse=True)
 def _no_other_work(monkeypatch):
-    """Let no time seem to be another program's, which tests of libraries are not about."""
+    """Let no other program seem to have taken time."""
     monkeypatch.setattr(processors, "waits", dict)
     monkeypatch.setattr(processors, "other_work", lambda: None)

@@ -64,7 +64,7 @@ def test_a_function_that_torch_runs_as_a_cuda_graph_reuses_the_memory_of_its_res
     ],
 )
 @for_each("keeper", ["object", "closure"])
-@for_each("elements", [10**4, 10**6])  # the larger one takes longer to write than a call
+@for_each("elements", [10**4, 4 * 10**6])  # the larger one takes longer to write than a call
 def test_a_result_with_the_values_that_it_had_is_new_in_no_time_if_torch_counts_a_write_in_each_call(
     cpu, expected, call, keeper, elements
 ):
@@ -97,8 +97,8 @@ def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(
 
         return call
 
-    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(), max_time=1)
-    assert ("recorded", True) == (record.status, record.check.agreed)
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=1)
+    assert ("passed", True) == (record.status, record.check.agreed)
     assert not any("very result" in note.text for note in record.notes)
 
 
@@ -212,8 +212,8 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
 
         return call
 
-    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(), max_time=5)
-    assert ("recorded", True) == (record.status, record.check.agreed)
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=5)
+    assert ("passed", True) == (record.status, record.check.agreed)
     assert record.transfer.d2h.samples
 
 

@@ -109,6 +109,13 @@ def test_the_verdict_is_on_the_most_ranks_and_those_beyond_a_count_wait(launch):
     assert last["reason"].endswith("on 2 ranks")
 
 
+def test_rounds_are_held_against_what_one_rank_and_all_of_them_take_in_a_loop(launch):
+    found = launch("--gpuperf-max-time=5", marker="[1, 2], efficiency=0.6")
+    assert [0, 0] == found.status, found.output
+    two = records(found)["test_step[2ranks]"]
+    assert (two["scaling"]["base"]["alone"], two["gpu"]["alone"]) == pytest.approx((10e-3, 8e-3))
+
+
 def test_each_rank_has_its_number_its_part_and_its_device_and_all_meet(launch, pytester):
     body = (
         "ranks.barrier(); open(f'met-{ranks.count}-{ranks.rank}', 'w').close(); ranks.barrier();"

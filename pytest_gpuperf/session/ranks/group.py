@@ -220,7 +220,7 @@ class MeasuredRanks(RankGroup):
         def meet() -> None:
             self._ranks.hear("ready", self.count)
             moment = monotonic() + _LEAD if self._launch.is_on_one_machine else None
-            self._tell({"do": "go", "at": moment})
+            self._ranks.tell({"do": "go", "at": moment}, self.count)
             started[0] = begin_at(moment)
 
         lasted, result = timed_calls(

@@ -114,7 +114,7 @@ def test_the_times_of_both_are_said_and_of_which_rounds_they_are():
     still_changing = windows(*chain([0.01] * 6, [0.02] * 4))
     found = turns.find([0.03] * 9, [0.01] * 9, ([loop(0.02)], [still_changing]))
     assert turns.describe(found, ("the CPU", "the GPU")) == (
-        "a call on the CPU takes 30.0 ms in turn with the GPU, and 20.0 ms alone; a call on the GPU takes "
-        "10.0 ms in turn with the CPU, and 20.0 ms alone, which still changed (in turn: the median of the "
-        "later half of the rounds)"
+        "a call on the CPU takes 30.0 ms in turn with the GPU, and 20.0 ms in a loop; a call on the GPU "
+        "takes 10.0 ms in turn with the CPU, and 20.0 ms in a loop, which still changed (in turn: the median "
+        "of the later half of the rounds)"
     )

@@ -162,7 +162,7 @@ def test_what_a_simulated_clock_hardly_sees_is_found_within_seconds_of_the_hosts
     monkeypatch.setattr(warm_up, "perf_counter", host)
     with pytest.raises(GpuPerfError, match="calls take no time that the clock can show"):
         warmed_up(device, lambda: (host.advance(50e-6), device.launch(1e-12)))
-    assert host() < 4, "10,000 calls in half a second, and no million"
+    assert host() < 4, "40,000 calls in two seconds, and no million"
 
 
 def filled(device, call=None) -> BlockTimer:

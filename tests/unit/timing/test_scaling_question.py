@@ -102,18 +102,17 @@ def test_a_required_efficiency_passes_above_it_and_fails_below_it(expected, said
 
 def cold(devices, clock):
     """Return a call of several devices that takes 1.5 times as long for 50 ms after one device's turn."""
-    idle_until, left = 0.0, 0.0
+    ended, left = 0.0, 0.0
 
     def call():
-        nonlocal idle_until, left
-        left = 50e-3 if devices.count > 1 and clock() - idle_until > 1e-3 else left
+        nonlocal ended, left
+        left = 50e-3 if devices.count > 1 and clock() - ended > 1e-3 else left
         taken = min(left, 1.5 * WORK / devices.count)
         left -= taken
         for device in devices.all:
             device.launch(taken + WORK / devices.count - taken / 1.5)
         devices.synchronize()
-        idle_until = clock()
-        return
+        ended = clock()
 
     return call
 
@@ -132,8 +131,8 @@ def test_devices_that_are_slower_after_the_others_turn_decide_nothing_between_bo
     assert found.scaling.speedup.certain.low < 1 / 1.5 * 2 < 2 < found.scaling.speedup.certain.high
     assert (found.scaling.base.alone, found.gpu.alone) == pytest.approx((WORK, WORK / 2))
     said = (
-        "a call on 2 devices takes 7.50 ms in turn with 1 device, and 5.00 ms alone (in turn: the median of "
-        "the later half of the rounds)"
+        "a call on 2 devices takes 7.50 ms in turn with 1 device, and 5.00 ms in a loop (in turn: the median "
+        "of the later half of the rounds)"
     )
     assert [note.text for note in found.notes if note.code == "turns_differ"] == [said] * (
         status != "inconclusive"

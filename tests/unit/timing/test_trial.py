@@ -570,7 +570,7 @@ def test_a_cpu_that_the_gpus_turn_slows_down_decides_nothing_between_its_two_spe
     assert found.speedup.certain.low < 10 / 9 < found.speedup.certain.high
     assert (found.cpu.alone, found.gpu.alone) == pytest.approx((10e-3, 9e-3))
     said = (
-        "a call on the CPU takes 15.0 ms in turn with the emulated device, and 10.0 ms alone "
+        "a call on the CPU takes 15.0 ms in turn with the emulated device, and 10.0 ms in a loop "
         "(in turn: the median of the later half of the rounds)"
     )
     assert [(note.code, note.text) for note in found.notes] == [("turns_differ", said)] * (
