@@ -1,10 +1,11 @@
 """Scaling tests with `ranks`: how often a verdict is wrong, and whether a time is that of a loop by hand.
 
-The verdicts are those of simulated ranks, which begin at different moments; one of them may be slower, or
-all may be slower after a turn of rank 0 alone. They need no processes. The loop is of torch.distributed, with
+The verdicts are those of simulated ranks, which begin at different moments; one of them may be slower, or all
+may be slower after a turn of rank 0 alone. They need no processes. The loop is of torch.distributed, with
 gloo on the CPU, under torchrun: it needs torch. In one of its kinds rank 0 works alone before each call of
-both, as in rounds; in the other neither waits for a turn. Its numbers say nothing about GPUs: both ranks share the
-processors of this machine. The suite is one of 40 ordinary tests: plain, under torchrun, and under mpiexec.
+both, as in rounds; in the other neither waits for a turn. Its numbers say nothing about GPUs: both ranks
+share the processors of this machine. The suite is one of 40 ordinary tests: plain, under torchrun, and under
+mpiexec.
 """
 
 import json
