@@ -64,7 +64,8 @@ def test_devices_that_share_the_work_are_measured_together_and_others_are_told(r
     assert ("recorded", True) == (two["status"], two["check"] is not None), two["reason"]
     assert two["gpu"]["device"]["name"].startswith("2 x Emulated")
     # A fake kernel takes the same time for half of the elements: what shows is that both run at once.
-    assert 0.4 < two["scaling"]["efficiency"]["value"] < 0.6
+    # Of results that differ there is no efficiency, but the times are there.
+    assert 0.8 < two["scaling"]["base"]["median"] / two["gpu"]["median"] < 1.2
     assert "too_few_gpus" == ended["more_than_there_are[3devices]"]["reason_code"]
     idle = "no input of the workload is on 1 of the 2 devices (1)"
     assert idle in ended["on_one_of_them[2devices]"]["reason"]
