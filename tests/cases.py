@@ -1,4 +1,4 @@
-"""Many cases in one test: pytest takes longer for an id than most of our cases do; and what a run left."""
+"""Many cases in one test: pytest takes longer for an id than most of our cases do; and the text of a run."""
 
 import inspect
 from functools import wraps
@@ -36,8 +36,3 @@ def for_each(names, values):
 def unfolded(result) -> str:
     """Return pytest's output in one line: the terminal's width and the processor's name fold lines."""
     return " ".join(result.stdout.str().split())
-
-
-def passed_in_time(record) -> bool:
-    """Return whether a test on a real clock passed, or only other work left no time for its rounds."""
-    return record["status"] == "passed" or record["reason_code"] == "not_enough_time"

@@ -97,9 +97,9 @@ def test_a_workload_in_inference_mode_whose_tensors_count_no_writes_is_measured(
 
         return call
 
-    # Without a limit: other work may leave no time for rounds on this clock, and the verdict open.
-    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(), max_time=10)
-    assert ("recorded", True) == (record.status, record.check.agreed)
+    # It ends at the first look; within a second or five other work has left no time for a round.
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=30)
+    assert ("passed", True) == (record.status, record.check.agreed)
     assert not any("very result" in note.text for note in record.notes)
 
 
@@ -193,7 +193,7 @@ def test_a_view_is_counted_with_what_it_views():
         return lambda: whole.sum() + part.sum()
 
     devices = Machine("torch:cpu")
-    record = walked(body, devices.cpu(), devices.gpu(), Demand(), max_time=10)
+    record = walked(body, devices.cpu(), devices.gpu(), Demand(min=1e-7), max_time=30)
     assert 400 == record.transfer.h2d.bytes
 
 
@@ -213,8 +213,8 @@ def test_a_result_that_the_next_call_frees_is_compared_and_copied_while_it_is_th
 
         return call
 
-    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(), max_time=10)
-    assert ("recorded", True) == (record.status, record.check.agreed)
+    record = walked(body, cpu, Machine("torch:cpu").gpu(), Demand(min=1e-7), max_time=30)
+    assert ("passed", True) == (record.status, record.check.agreed)
     assert record.transfer.d2h.samples
 
 

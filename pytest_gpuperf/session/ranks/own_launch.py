@@ -21,8 +21,8 @@ from pytest_gpuperf.session.session import GpuPerfSession
 class OwnLaunch:
     """Runs each test with `ranks` in the ranks that it has started, where there are GPUs for two or more.
 
-    `on_error` is told what fails the run, as no test shows it. `plugin` is the name under which this plugin
-    is registered, and `path` where Python looked for modules when it was.
+    `on_error` receives a message for each failure of the run that no test reports. `plugin` is the name under
+    which this plugin is registered. `path` is `sys.path` at its registration.
     """
 
     def __init__(
